@@ -172,7 +172,7 @@ impl VoucherConnector {
             ("payment_method_customer_decline", _) => {
                 RemoteState::ClosedByAcquirer(FailureReason::DeclinedByPayer)
             }
-            (_, "insufficient_funds") => RemoteState::ClosedByAcquirer(FailureReason::InsufficientFunds),
+            (_, "insufficient_funds") => RemoteState::ClosedByAcquirer(FailureReason::InsufficientBalance),
             _ => RemoteState::ClosedByAcquirer(FailureReason::ProcessingError),
         }
     }

@@ -41,6 +41,7 @@ crate::fact! {
         AmountTooLarge = "The amount is too large for a payment by card.";
         CardDeclined = "The card's issuer declined the payment.";
         InsufficientFunds = "The card has insufficient funds.";
+        #[strum(serialize = "insufficient_funds")] InsufficientBalance = "The payer has insufficient funds.";
         ExpiredCard = "The card has expired, or its date is wrong.";
         IncorrectCvc = "The card's security code is wrong.";
         IncorrectNumber = "The card's number is wrong.";

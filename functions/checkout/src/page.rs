@@ -270,6 +270,7 @@ impl CheckoutPage<'_> {
             @if let Some(message) = message {
                 p.message { (language.fill(message, &[&self.minute(ended_at)])) }
             }
+            @if let Some(word) = self.not_accepted() { p.message { (self.say(word)) } }
             dl {
                 div { dt { (self.say(w::AMOUNT)) } dd.amount { (amount) } }
                 @if let Some(receiver) = receiver {
@@ -310,6 +311,18 @@ impl CheckoutPage<'_> {
             now: self.now,
         };
         frame.around(&content)
+    }
+
+    /// Says that a payment came that the charge did not take.
+    fn not_accepted(&self) -> Option<Word> {
+        let Self { charge, state, .. } = self;
+        let ended = [PageState::Expired, PageState::Cancelled, PageState::Refused, PageState::Paid];
+        let word = match (charge.returned.is_empty(), charge.unapplied.is_empty()) {
+            (_, false) => w::NOT_CREDITED,
+            (false, true) => w::GOES_BACK,
+            (true, true) => return None,
+        };
+        ended.contains(state).then_some(word)
     }
 
     fn shop(&self) -> Markup {

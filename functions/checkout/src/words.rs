@@ -45,9 +45,15 @@ pages::words! { pub(crate),
     CLOSING_MEANS = "O prazo para pagar terminou em {}. Se você já pagou, aguarde: a confirmação aparece aqui. Se não pagou, não pague mais.",
         "The time to pay ended on {}. If you have paid, wait: the confirmation appears here. If not, do not pay any more.",
         "El plazo para pagar terminó el {}. Si ya pagó, espere: la confirmación aparece aquí. Si no pagó, ya no pague.";
-    UNCONFIRMED_MEANS = "Recebemos o envio. Falta a confirmação da rede. Não pague de novo: o resultado aparece aqui.",
-        "Your transfer has arrived. Its network has not confirmed it yet. Do not pay again: the result appears here.",
-        "Recibimos el envío. Falta la confirmación de la red. No pague otra vez: el resultado aparece aquí.";
+    UNCONFIRMED_MEANS = "A rede ainda não confirmou o pagamento. Se você já o enviou, não pague de novo: o resultado aparece aqui.",
+        "The network has not confirmed the payment yet. If you have sent it, do not pay again: the result appears here.",
+        "La red aún no confirmó el pago. Si ya lo envió, no pague de nuevo: el resultado aparece aquí.";
+    GOES_BACK = "Um pagamento que chegou não foi aceito e volta para quem o fez.",
+        "A payment that arrived was not accepted and goes back to its payer.",
+        "Un pago que llegó no fue aceptado y vuelve a quien lo hizo.";
+    NOT_CREDITED = "Um pagamento que chegou não foi aceito por esta cobrança. Fale com a loja.",
+        "A payment that arrived was not accepted by this charge. Ask the shop.",
+        "Un pago que llegó no fue aceptado por este cobro. Hable con la tienda.";
     PROCESSING_MEANS = "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.",
         "Your payment is under review. Do not pay again: the result appears here.",
         "Su pago está en revisión. No pague de nuevo: el resultado aparece aquí.";

@@ -200,6 +200,7 @@ pages::translate! {
         FailureReason::AmountTooLarge = "O valor é alto demais para um pagamento com cartão.", "The amount is too large for a payment by card.", "El importe es demasiado alto para un pago con tarjeta.";
         FailureReason::CardDeclined = "O emissor do cartão recusou o pagamento.", "The card's issuer declined the payment.", "El emisor de la tarjeta rechazó el pago.";
         FailureReason::InsufficientFunds = "O cartão não tem saldo ou limite.", "The card has insufficient funds.", "La tarjeta no tiene fondos suficientes.";
+        FailureReason::InsufficientBalance = "O pagador não tem saldo ou limite.", "The payer has insufficient funds.", "El pagador no tiene fondos suficientes.";
         FailureReason::ExpiredCard = "O cartão venceu, ou a validade está errada.", "The card has expired, or its date is wrong.", "La tarjeta venció, o su fecha es incorrecta.";
         FailureReason::IncorrectCvc = "O código de segurança do cartão está errado.", "The card's security code is wrong.", "El código de seguridad de la tarjeta es incorrecto.";
         FailureReason::IncorrectNumber = "O número do cartão está errado.", "The card's number is wrong.", "El número de la tarjeta es incorrecto.";

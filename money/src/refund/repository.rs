@@ -4,6 +4,7 @@ use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
+use domain::payment_method::PaymentMethod;
 use domain::refund::{self, Refund, RefundFailure, RefundOutcome, RefundReason, RefundStatus, RefundStep};
 use domain::row::Row as _;
 use domain::shard::ShardedScope;
@@ -27,9 +28,10 @@ const BUSY_FOR_MS: i64 = 250;
 /// The most tranches of other charges that a refund takes money from: each is a write of its transaction.
 const MAX_TRANCHES: usize = 20;
 
-/// The actor and the reason in the audit row of a refund that this service did not request.
-const AT_BANK: &str = "bank";
-const REASON_AT_BANK: &str = "the payment was returned at the bank";
+/// The actor and the reason in the audit row of a refund that this service did not request: of a Pix, and of another
+/// payment.
+const AT_BANK: (&str, &str) = ("bank", "the payment was returned at the bank");
+const AT_ACQUIRER: (&str, &str) = ("acquirer", "the payment was refunded at the acquirer");
 
 shared::store::repository!(Refunds);
 
@@ -279,11 +281,10 @@ impl Refunds {
             let at_bank = (made.id, made.its_id.clone(), made.reason.clone());
             let step = Refund::requested_at_bank(&charge, at_bank, made.amount, is_held, now)
                 .map_err(|why| RefundError::Refused { why, status: charge.status })?;
-            let operator = Operator {
-                actor: AT_BANK.to_owned(),
-                reason: REASON_AT_BANK.to_owned(),
-                ..Operator::default()
-            };
+            let is_pix = charge.method() == PaymentMethod::Pix;
+            let (actor, reason) = if is_pix { AT_BANK } else { AT_ACQUIRER };
+            let operator =
+                Operator { actor: actor.to_owned(), reason: reason.to_owned(), ..Operator::default() };
             let (account, action) = (charge.scope.account, Action::RecordRefundAtBank);
             let audit = audit::by_operator(&operator, account, action, id, now)?;
             let mut writes = vec![

@@ -153,6 +153,22 @@ fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
 }
 
 #[test]
+fn the_page_says_that_a_payment_came_that_the_charge_did_not_take() {
+    let paid_at = at("2026-11-21T18:02:00Z").millis();
+    let returned = json!([{
+        "id": "E00000000202611211802a1b2c3d4e5f", "method": "pix", "amount": 1, "reason": "late",
+        "status": "returned", "paid_at": paid_at, "at": paid_at,
+    }]);
+    for status in ["EXPIRED", "CANCELLED"] {
+        let back = page(&json!({"status": status, "returned": returned}));
+        assert!(back.contains("volta para quem o fez"), "{back}");
+        let waits = page(&json!({"status": status, "unapplied": ["pi_1"]}));
+        assert!(waits.contains("não foi aceito por esta cobrança. Fale com a loja."), "{waits}");
+        assert!(!page(&json!({"status": status})).contains("pagamento que chegou"));
+    }
+}
+
+#[test]
 fn a_charge_is_payable_up_to_and_including_the_deadline() {
     assert!(page_at("2026-11-21T18:04:30Z", &json!({})).has(Role::Heading, "Pague com Pix"));
     assert!(page_at("2026-11-21T18:04:30.001Z", &json!({})).has(Role::Heading, "Verificando o pagamento"));

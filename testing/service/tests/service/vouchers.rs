@@ -265,6 +265,12 @@ async fn two_accounts_of_an_acquirer_take_their_methods_and_close_each_others_le
     let pushed = vouchers.create("europe-2", &["MBWAY"]).await;
     vouchers.act("/decline", &pushed, PaymentMethod::Mbway, json!({})).await;
     vouchers.until(&pushed, "REFUSED").await;
+    let poor = vouchers.create("europe-5", &["MBWAY"]).await;
+    vouchers
+        .act("/decline", &poor, PaymentMethod::Mbway, json!({"decline_code": "insufficient_funds"}))
+        .await;
+    let failure = vouchers.until(&poor, "REFUSED").await["metadata"]["failure"].to_string();
+    assert!(failure.contains("The payer has insufficient funds.") && !failure.contains("card"), "{failure}");
     let silent = vouchers.create("europe-3", &["MBWAY"]).await;
     vouchers.live.service.advance_seconds(10 * 60).await;
     vouchers.until(&silent, "EXPIRED").await;
