@@ -90,7 +90,9 @@ impl Totals {
             None => (Counter::Paid, Counter::Volume),
         };
         let charges = rows.iter().map(|row| number(&row.sums, status)).fold(0, i64::saturating_add);
-        let has_sales = status.is_none_or(|status| status == PublicStatus::Paid);
+        let paid = rows.iter().map(|row| row.sums.get(Counter::Paid)).fold(0, i64::saturating_add);
+        // A sale that was disputed or refunded since has another status, and is not in the list of the paid ones.
+        let has_sales = status.is_none_or(|status| status == PublicStatus::Paid && paid == charges);
         Ok(Self {
             charges: method.is_none().then_some(charges),
             sales: if has_sales { sales(&rows, counters) } else { Vec::new() },

@@ -178,12 +178,17 @@ async fn charges_are_listed_by_the_day_of_their_payment_with_what_they_add_up_to
         (day(paid, ""), "3 cobranças · 1 venda: R$ 5,00 · 1 venda: EUR 7,00"),
         (day(paid, "&method=PIX&amount=&paid_after="), "1 venda: R$ 5,00"),
         (day(paid, "&status=pending"), "1 cobrança"),
+        (day(created, "&status=paid"), "1 cobrança · 1 venda: R$ 314,15"),
         (String::new(), "4 cobranças"),
         ("status=paid".to_owned(), "3 cobranças"),
     ] {
         let page = list(&query).await;
         assert!(page.contains(&format!("{adds_up_to} ")), "{query}: {page}");
     }
+    service.sandbox_answer(&late, "med-cases", &json!({})).await.expect(201);
+    dispatch(&service.stack).await;
+    let disputed = list(&day(created, "&status=paid")).await;
+    assert!(disputed.contains("0 cobranças ") && !disputed.contains("1 venda"), "{disputed}");
     let sized = list("limit=50&status=paid").await;
     let hundred = sized.get(Role::Link, "100");
     assert_eq!(hundred.target(), "/dashboard/charges?status=paid&limit=100");
