@@ -1,5 +1,7 @@
 //! The wallet, refunds and payouts.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, PayoutId, PostingId, RefundId};
@@ -103,15 +105,12 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
         (Cell::Amount, w::MONEY_OUT),
         (Cell::Other, w::BALANCE_AFTER),
     ];
-    let currencies = wallets.keys().map(|each| (each.as_str(), each.as_str()));
     let main = html! {
         div.head {
             h1 { (page.say(w::WALLET)) }
             p { (reports::link(&page, ReportKind::Statement, &query)) " · " a href=(PAYOUTS) { (page.say(w::PAYOUTS)) } " · " a href=(REFUNDS) { (page.say(w::REFUNDS)) } }
         }
-        @if wallets.len() > 1 {
-            (pages::chips(page.say(w::CURRENCY), (WALLET, "currency"), currency.as_str(), currencies))
-        }
+        (currencies(&page, WALLET, currency, &wallets))
         div #balances data-refresh="10" {
             div.grid {
                 (balance(&page, &wallet)?)
@@ -135,6 +134,19 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
         (page.sizes())
     };
     Ok(page.render(page.say(w::WALLET), &main))
+}
+
+/// The choice of a currency, if the shop has several.
+pub(crate) fn currencies(
+    page: &Page,
+    path: &str,
+    chosen: Currency,
+    wallets: &BTreeMap<Currency, Wallet>,
+) -> Markup {
+    let each = wallets.keys().map(|each| (each.as_str(), each.as_str()));
+    html! {
+        @if wallets.len() > 1 { (pages::chips(page.say(w::CURRENCY), (path, "currency"), chosen.as_str(), each)) }
+    }
 }
 
 /// The payout key, the last request in a currency, and the forms of both.
@@ -309,13 +321,16 @@ pages::translate! {
 /// so a page may be short.
 pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
     let query = visitor.query();
-    let with_limit =
-        Query::parse(Some(&query.only(|name| name == "starting_after").with("limit", MOVEMENTS)));
+    let query = query.only(|name| ["currency", "starting_after"].contains(&name));
+    let with_limit = query.clone().set("limit", MOVEMENTS);
     let filter = StatementFilter::parse(&with_limit, StatementFormat::Json)?;
-    let (page, (found, charges, next)) = visitor
+    let (page, (wallets, found, charges, next)) = visitor
         .load(async |visit| {
             let (wallets, store) = (&visit.app.wallets, &visit.app.store);
-            let statement = wallets.statement(&visit.sharded_scope(), &filter).await?;
+            let scope = visit.sharded_scope();
+            let (wallets, statement) =
+                tokio::join!(wallets.for_scope(&scope), wallets.statement(&scope, &filter));
+            let statement = statement?;
             let requests = statement.items.iter().filter(|posting| posting.kind == PostingKind::Refund);
             let ids: Vec<(PostingId, RefundId)> =
                 requests.filter_map(|posting| Some((posting.id, posting.subject.refund?))).collect();
@@ -326,7 +341,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
             let next = if is_cut { shown.last().map(|(id, _)| *id) } else { statement.next_cursor };
             let charges = of_rows(store, shown.iter().map(|(_, id)| id.charge()));
             let (refunds, charges) = tokio::join!(store.get_in_order::<Refund>(&keys), Box::pin(charges));
-            Ok((refunds?, charges?, next))
+            Ok((wallets?, refunds?, charges?, next))
         })
         .await?;
     let titles = titles(&page, &charges);
@@ -343,7 +358,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
             ]
         })
         .collect();
-    let next = next.map(|id| format!("{REFUNDS}?starting_after={id}"));
+    let next = next.map(|id| format!("{REFUNDS}?{}", query.with("starting_after", &id.to_string())));
     let columns = [
         (Cell::Time, w::WHEN),
         (Cell::Main, w::CHARGE),
@@ -354,6 +369,7 @@ pub(crate) async fn refunds(visitor: Visitor) -> Result<Response> {
     let none = (w::NO_REFUNDS, Some(("/dashboard/charges?status=paid", w::CHARGES)));
     let main = html! {
         h1 { (page.say(w::REFUNDS)) }
+        (currencies(&page, REFUNDS, filter.currency, &wallets))
         (page.list((w::REFUNDS, &columns), rows, none, next))
     };
     Ok(page.render(page.say(w::REFUNDS), &main))

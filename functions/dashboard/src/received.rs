@@ -20,6 +20,7 @@ use pages::{Cell, Word, money, time};
 use shared::http::{Problem, Query, Result};
 
 use crate::charges::{self, METHOD, of_rows};
+use crate::money::currencies;
 use crate::states::charge_tag;
 use crate::visit::{Page, Visit, Visitor};
 use crate::words as w;
@@ -273,13 +274,10 @@ pub(crate) async fn list(
     let columns = [(Cell::Time, PAID_AT)].into_iter().chain(charges::COLUMNS.into_iter().skip(1));
     let next = next.map(|id| format!("{}?{}", charges::PATH, query.with("starting_after", &id.to_string())));
     let of_currency = format!("{}?{}", charges::PATH, query.only(|name| PAID.contains(&name)).encoded());
-    let currencies = wallets.keys().map(|each| (each.as_str(), each.as_str()));
     let none = (w::NO_CHARGES_FOUND, Some((charges::PATH, ALL_RECEIVED)));
     let main = html! {
         div.head { h1 { (page.say(RECEIVED_LIST)) } p { a href=(charges::PATH) { (page.say(ALL_RECEIVED)) } } }
-        @if wallets.len() > 1 {
-            (pages::chips(page.say(w::CURRENCY), (&of_currency, "currency"), currency.as_str(), currencies))
-        }
+        (currencies(&page, &of_currency, currency, &wallets))
         (totals.render(&page))
         (charges::filters(&page, &query, None))
         (page.list((RECEIVED_LIST, &columns.collect::<Vec<_>>()), rows.collect(), none, next))
