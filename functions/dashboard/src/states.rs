@@ -45,7 +45,7 @@ macro_rules! states {
 states! {
     PublicStatus {
         Self::Pending => Info, w::AWAITING;
-        Self::Processing => Info, w::IN_REVIEW;
+        Self::Processing => Info, w::UNDER_WAY_OR_REVIEW;
         Self::Paid => Good, w::PAID;
         Self::Failed => Bad, w::DECLINED;
         Self::Expired => Calm, w::EXPIRED;
@@ -103,6 +103,7 @@ pub(crate) fn of_charge(charge: &Charge) -> (Tone, Word) {
             (Tone::Warn, if is_card { w::PARTLY_REVERSED } else { w::PARTLY_REFUNDED })
         }
         TransactionStatus::Refunded if is_card => (Tone::Calm, w::REVERSED),
+        TransactionStatus::Processing if charge.is_held_for_review() => (Tone::Info, w::IN_REVIEW),
         _ if charge.has_lost_dispute() => (Tone::Bad, w::DISPUTE_LOST),
         status => status.shown(),
     }
@@ -170,6 +171,8 @@ impl State for TransactionStatus {
     fn shown(self) -> (Tone, Word) {
         match self {
             Self::Pending => (Tone::Info, w::PREPARING),
+            // Such as a card holder's authentication. A review is a state of the charge: see `of_charge`.
+            Self::Processing => (Tone::Info, w::UNDER_WAY),
             status => status.public().shown(),
         }
     }
@@ -189,6 +192,11 @@ mod tests {
 
     fn states<T: Vocabulary + State>() -> Vec<(String, Word)> {
         coded(|state: T| state.shown().1)
+    }
+
+    #[test]
+    fn a_charge_in_authentication_is_under_way() {
+        assert_eq!(TransactionStatus::Processing.shown().1.pt, "Pagamento em andamento");
     }
 
     #[test]
