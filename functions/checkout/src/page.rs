@@ -220,6 +220,9 @@ pub fn render(
     let state = PageState::of(charge, now);
     let (state, notice, is_looking) = match back {
         Some(back) if matches!(state, PageState::Payable | PageState::Authenticating) => back.shown(now),
+        None if state == PageState::Payable && charge.last_decline.is_some() => {
+            (state, Some(w::TRY_DECLINED), false)
+        }
         _ => (state, None, false),
     };
     let look = back.filter(|_| is_looking).map(|Back { at, cancelled, .. }| {

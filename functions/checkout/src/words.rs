@@ -39,6 +39,9 @@ pages::words! { pub(crate),
     NOT_PAID_BY_CARD = "O pagamento com cartão não foi concluído. Pague de novo.",
         "The payment by card was not completed. Pay again.",
         "El pago con tarjeta no se completó. Pague de nuevo.";
+    TRY_DECLINED = "A última tentativa de pagamento foi recusada, e nada foi cobrado. Você pode tentar de novo ou escolher outra forma.",
+        "The last try to pay was declined, and nothing was charged. You can try again, or choose another way.",
+        "El último intento de pago fue rechazado y no se cobró nada. Puede intentarlo de nuevo o elegir otra forma.";
     CARD_UNKNOWN = "Ainda não sabemos se o pagamento com cartão foi concluído. Se você já pagou, não pague de novo: a confirmação aparece aqui. Se não pagou, escolha como pagar.",
         "We do not know yet whether the payment by card was completed. If you have paid, do not pay again: the confirmation appears here. If not, choose how to pay.",
         "Aún no sabemos si el pago con tarjeta se completó. Si ya pagó, no pague de nuevo: la confirmación aparece aquí. Si no pagó, elija cómo pagar.";
