@@ -237,7 +237,7 @@ pub(crate) fn charge_link(page: &Page, titles: &Titles, charge: ChargeId) -> Mar
 
 /// Whether the page shows all movements of a currency, from the newest on.
 fn is_whole(query: &Query) -> bool {
-    query.only(|name| !["currency", "limit"].contains(&name) && !name.starts_with('_')).encoded().is_empty()
+    query.known(STATEMENT_QUERY).only(|name| !["currency", "limit"].contains(&name)).encoded().is_empty()
 }
 
 /// `balance`: after the movement, if it is known.

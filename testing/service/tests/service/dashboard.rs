@@ -354,6 +354,8 @@ async fn a_wallet_shows_the_balance_after_each_movement_on_all_its_pages_and_the
     let whole = browser.page("/dashboard/wallet").await;
     let balances = ["R$ 56,20", "R$ 58,20", "R$ 53,20", "R$ 52,50", "R$ 12,50", "R$ 10,00"];
     assert_eq!(column(&whole, "Saldo depois"), balances);
+    let noticed = browser.page("/dashboard/wallet?done=wallet-key").await;
+    assert_eq!(column(&noticed, "Saldo depois"), balances);
     let (money_in, money_out) = (column(&whole, "Entrada"), column(&whole, "Saída"));
     assert_eq!(money_in, ["", "R$ 5,00", "R$ 0,70", "R$ 40,00", "R$ 2,50", "R$ 10,00"]);
     assert_eq!(money_out, ["-R$ 2,00", "", "", "", "", ""]);
