@@ -135,7 +135,6 @@ pages::words! { pub(crate),
     TIMELINE = "Linha do tempo", "Timeline", "Línea de tiempo";
     DATA = "Dados", "Data", "Datos";
     FEE = "Taxas", "Fees", "Comisiones";
-    NET = "Líquido", "Net", "Neto";
     REFUNDABLE = "Ainda pode devolver", "Left to refund", "Queda por devolver";
     REVERSIBLE = "Ainda pode estornar", "Left to refund", "Queda por reembolsar";
     EXPIRES = "Vence", "Expires", "Vence";
