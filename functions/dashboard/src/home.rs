@@ -114,15 +114,15 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
     Ok(page.render(page.say(w::HOME), &main))
 }
 
-/// The first disputes that can still be answered, with their deadlines.
-fn first_due(cases: &[OpenCase], now: Timestamp) -> impl Iterator<Item = (MedCaseId, Timestamp)> {
-    let due = cases.iter().filter_map(|case| Some((case.id, case.due?)));
-    due.filter(move |(_, due)| *due > now).take(DISPUTES_SHOWN)
+/// The first disputes that can still be answered, with their deadlines. Those without one come last.
+fn first_due(cases: &[OpenCase], now: Timestamp) -> impl Iterator<Item = (MedCaseId, Option<Timestamp>)> {
+    let waiting = cases.iter().filter(move |case| case.due.is_none_or(|due| due > now));
+    waiting.map(|case| (case.id, case.due)).take(DISPUTES_SHOWN)
 }
 
 fn alerts(page: &Page, (cases, titles): (&[OpenCase], &Titles), endpoints: &[Endpoint]) -> Markup {
     let waiting = WaitingDisputes::of(cases, page.now);
-    let due: Vec<(MedCaseId, Timestamp)> = first_due(cases, page.now).collect();
+    let due: Vec<(MedCaseId, Option<Timestamp>)> = first_due(cases, page.now).collect();
     let number = waiting.to_string();
     let failing = endpoints.iter().filter_map(|endpoint| match EndpointTrouble::of(endpoint)? {
         EndpointTrouble::SwitchedOff(at) => Some((endpoint, w::ENDPOINT_OFF, at)),
@@ -132,12 +132,12 @@ fn alerts(page: &Page, (cases, titles): (&[OpenCase], &Titles), endpoints: &[End
         @if !waiting.is_none() {
             (alert(Tone::Warn, &html! {
                 (page.language.fill(if number == "1" { w::DISPUTE_WAITS } else { w::DISPUTES_WAIT }, &[&number]))
-                @if let Some((_, due)) = due.first() { " " (page.language.fill(w::FIRST_DUE, &[&minute(*due)])) }
+                @if let Some((_, Some(due))) = due.first() { " " (page.language.fill(w::FIRST_DUE, &[&minute(*due)])) }
                 " " a href="/dashboard/disputes" { (page.say(w::ANSWER)) }
             }))
             div.grid {
                 @for (id, due) in due {
-                    section.card { p { a href={ "/dashboard/disputes/" (id) } { (page.say(w::KIND_CASE)) @if let Some(title) = titles.get(&id.charge()) { " · " span dir="auto" { (title) } } } " " (page.say(w::ANSWER_BY)) " " (deadline(page, due, true)) } }
+                    section.card { p { a href={ "/dashboard/disputes/" (id) } { (page.say(w::KIND_CASE)) @if let Some(title) = titles.get(&id.charge()) { " · " span dir="auto" { (title) } } } @if let Some(due) = due { " " (page.say(w::ANSWER_BY)) " " (deadline(page, due, true)) } } }
                 }
             }
         }
