@@ -8,7 +8,7 @@ use domain::charge::{
     TransactionStatus,
 };
 use domain::hex;
-use domain::ids::{ChargeId, Scoped as _};
+use domain::ids::{ApiKeyId, ChargeId, Scoped as _};
 use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
 use domain::report::ReportKind;
@@ -741,7 +741,11 @@ fn about(page: &Page, emails: &ActorEmails, entry: &TimelineEntry) -> Markup {
     html! {
         div.sm.soft {
             (time(entry.at))
-            @if let Some(by) = &entry.by { " · " (page.say(w::BY)) " " a href={ (AUDIT) "?actor=" (by) } title=(by) { (emails.name_of(by)) } }
+            @if let Some(by) = &entry.by {
+                @let is_key = by.parse::<ApiKeyId>().is_ok();
+                " · " @if !is_key { (page.say(w::BY)) " " }
+                a href={ (AUDIT) "?actor=" (by) } title=(by) { @if is_key { (page.say(w::BY_API)) } @else { (emails.name_of(by)) } }
+            }
         }
         @if let Some(details) = details_of(page.language, entry) { div.sm.soft { (details) } }
     }

@@ -28,6 +28,7 @@ pages::words! { pub(crate),
 
     AWAITING = "Aguardando pagamento", "Awaiting payment", "Esperando pago";
     PREPARING = "Em preparo", "Being prepared", "En preparación";
+    BY_API = "pela API", "by the API", "por la API";
     UNDER_WAY = "Pagamento em andamento", "Payment under way", "Pago en curso";
     UNDER_WAY_OR_REVIEW = "Em andamento ou análise", "Under way or in review", "En curso o en revisión";
     IN_REVIEW = "Em análise", "In review", "En revisión";
