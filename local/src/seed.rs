@@ -129,7 +129,7 @@ impl Seed {
             }
             for (mode, key) in [(Mode::Test, &account.test_api_key), (Mode::Live, &account.live_api_key)] {
                 let key = SecretString::from(key.clone());
-                let key = ApiKey::new(&key, &row, mode, "seeded", now);
+                let key = ApiKey::new(&key, &row, mode, "Chave de exemplo", now);
                 api_keys.put(&key).await.context("seeding")?;
             }
             for user in self.users(account, now) {

@@ -171,7 +171,7 @@ async fn a_rotation_revokes_the_old_key_and_copies_its_mode_and_label() {
         assert_eq!(status_with_key(&service, cleartext(&renamed)).await, 200);
     }
     // Two rotated keys and two seeded keys.
-    assert_eq!(owner.labels().await, ["caixa 2", "caixa 2", "seeded", "seeded"]);
+    assert_eq!(owner.labels().await, ["caixa 2", "caixa 2", "Chave de exemplo", "Chave de exemplo"]);
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_revoked_key_never_works_again_and_another_accounts_key_is_not_found()
     }
     assert_eq!(status_with_key(&service, cleartext(&key)).await, 200);
     assert!(!other_owner.list().await.to_string().contains(id(&key)));
-    assert_eq!(other_owner.labels().await, ["seeded", "seeded"]);
+    assert_eq!(other_owner.labels().await, ["Chave de exemplo", "Chave de exemplo"]);
 }
 
 #[tokio::test]
