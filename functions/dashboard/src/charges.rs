@@ -630,6 +630,7 @@ fn may_change(timeline: &ChargeTimeline, now: Timestamp) -> bool {
 fn data(page: &Page, charge: &Charge) -> Result<Markup> {
     let (settlement, paid) = (charge.settlement.as_ref(), charge.applied_payment.as_ref());
     let refundable = settlement.map(|_| charge.funds.refundable(charge.amount)).transpose()?;
+    let is_by_pix = charge.paid_with().map_or(charge.is_open(), |method| method == PaymentMethod::Pix);
     let text = |text: Option<&str>| html! { @if let Some(text) = text { (without_documents(text)) } };
     Ok(facts(vec![
         ("Id", html! { code { (charge.id) } }),
@@ -644,7 +645,7 @@ fn data(page: &Page, charge: &Charge) -> Result<Markup> {
             "End-to-end id",
             html! { @if let Some(paid) = paid.filter(|paid| paid.method == PaymentMethod::Pix) { code { (paid.payment_id) } } },
         ),
-        ("txid", html! { @if charge.artefacts.pix.is_some() { code { (charge.id.txid()) } } }),
+        ("txid", html! { @if charge.artefacts.pix.is_some() && is_by_pix { code { (charge.id.txid()) } } }),
         (
             page.say(w::EXPIRES),
             if charge.is_open() {
