@@ -52,7 +52,7 @@ crate::translate! {
 
 /// The name of the action of a form's path: its segments without the ids, which have a digit or `_`. So
 /// `/dashboard/charges/ch_1/refund` is `charges-refund`.
-fn name_of(path: &str) -> String {
+pub(crate) fn name_of(path: &str) -> String {
     let is_id = |part: &&str| part.contains(|c: char| c.is_ascii_digit() || c == '_');
     let parts = path.split('/').filter(|part| !part.is_empty() && *part != "dashboard");
     parts.filter(|part| !is_id(part)).collect::<Vec<_>>().join("-")

@@ -6,6 +6,7 @@ use crate::words as w;
 crate::words! { ,
     FIELD_CODE = "Código", "Code", "Código";
     FIELD_COLOR = "Cor", "Colour", "Color";
+    FIELD_EXPIRES_IN = "Vence em (minutos)", "Expires after (minutes)", "Vence en (minutos)";
     FIELD_REQUEST_ID = "X-Request-Id", "X-Request-Id", "X-Request-Id";
 }
 
@@ -19,14 +20,19 @@ pub fn field_word(name: &str) -> Option<Word> {
         "created_after" => w::FROM,
         "created_before" => w::TO,
         "customer" | "customer.name" | "customer_name" => w::CUSTOMER,
-        "customer.document" | "customer_id" => w::DOCUMENT,
+        "customer.document" | "customer_id" | "document" => w::DOCUMENT,
         "customer.email" | "customer_email" | "email" => w::EMAIL,
         "day" => w::DAY,
         "description" => w::DESCRIPTION,
         "end_to_end_id" => w::END_TO_END_ID,
         "events" => w::EVENTS,
+        "expires_at" => w::ENDS_ON,
+        "expires_in" => FIELD_EXPIRES_IN,
         "label" => w::LABEL,
         "logo" => w::LOGO,
+        "max_amount" => w::MAX_AMOUNT,
+        "max_payments" => w::MAX_PAYMENTS,
+        "min_amount" => w::MIN_AMOUNT,
         "method" => w::METHOD,
         "metadata.order_id" | "order_id" => w::ORDER,
         "name" => w::NAME,

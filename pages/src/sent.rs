@@ -12,9 +12,10 @@ use maud::{Markup, html};
 use shared::http::{Query, is_same_origin};
 use url::form_urlencoded;
 
+use crate::done::name_of;
 use crate::response::{path_with, safe_path};
 use crate::words as w;
-use crate::{Language, field_word, hidden};
+use crate::{Language, Word, field_word, hidden};
 
 /// The longest body of a form that is kept.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -106,6 +107,22 @@ impl SentForm {
         self.text(ASK)
     }
 
+    /// What the form does.
+    pub fn action_word(&self) -> Word {
+        match name_of(&self.action).as_str() {
+            "charges" => w::NEW_CHARGE,
+            "charges-refund" => w::REFUND,
+            "developers-keys" => w::NEW_KEY,
+            "links" => w::MAKE_LINK,
+            "links-change" => w::CHANGE_LINK,
+            "team-invites" => w::INVITE_MEMBER,
+            "wallet-key" => w::REGISTER_KEY,
+            "wallet-payout" => w::REQUEST_PAYOUT,
+            "webhooks" => w::REGISTER_ENDPOINT,
+            _ => w::SEND,
+        }
+    }
+
     fn hidden_fields(&self) -> Markup {
         html! {
             @for (name, value) in self.fields.iter().filter(|(name, _)| name != ASK) { (hidden(name, value)) }
@@ -163,7 +180,7 @@ impl SentForm {
                     }
                 }
                 div.actions {
-                    button { (language.say(w::SEND)) }
+                    button { (language.say(self.action_word())) }
                     a.btn.quiet href=(self.back()) { (language.say(w::BACK)) }
                 }
             }
@@ -193,6 +210,14 @@ mod tests {
         assert_eq!(SentForm::parse(Some(&value.replace("&amp;", "&"))), Some(kept.clone()));
         let shown = kept.filled_in(Language::English).into_string();
         assert!(shown.contains("Café &amp; pão\n&lt;b&gt;") && shown.contains("Description"), "{shown}");
+        assert!(shown.contains("<button>New charge</button>"), "{shown}");
+        for action in ["/dashboard/disputes/med_1/draft", "/dashboard/charges/ch_1/refund"] {
+            let form = SentForm::of(action, format!("{USER}&reason=x&expires_in=15&document=1").as_bytes());
+            let form = form.unwrap().filled_in(Language::Portuguese).into_string();
+            let is_refund = action.ends_with("refund");
+            assert_eq!(form.contains("<button>Devolver</button>"), is_refund, "{form}");
+            assert!(!form.contains(">expires_in<") && !form.contains(">document<"), "{form}");
+        }
         let confirmed = sent("&amount=1%2C00&confirmed=1").unwrap();
         let again = confirmed.filled_in(Language::English).into_string();
         assert!(again.contains("name=\"amount\"") && !again.contains("confirmed"), "{again}");

@@ -80,7 +80,7 @@ impl After<'_> {
         let say = |word| self.language.say(word);
         let main = html! {
             div.card {
-                h1 { (say(w::FILLED_IN)) }
+                h1 { (say(w::FILLED_IN)) ": " (say(sent.action_word())) }
                 p { (say(w::FILLED_IN_MEANS)) }
                 (sent.filled_in(self.language))
             }

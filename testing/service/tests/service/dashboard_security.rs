@@ -317,7 +317,7 @@ async fn a_form_goes_on_once_after_a_confirmation_and_waits_filled_in_after_a_lo
     assert_eq!(filled_in.get(Role::Field, "Descrição").value(), typed[1].1, "{filled_in}");
     assert_eq!(service.list("/v1/charges").await.len(), charges, "the form waits");
     let again = Browser::of(&service, &back);
-    let created = again.send(&filled_in.press("Enviar", &[("Valor", "130,00")])).await;
+    let created = again.send(&filled_in.press("Nova cobrança", &[("Valor", "130,00")])).await;
     assert!(location(&created).starts_with("/dashboard/charges/ch_"), "{created:?}");
     let newest = service.list("/v1/charges").await.remove(0);
     assert_eq!(newest["amount"], 13_000);
