@@ -158,16 +158,20 @@ fn minute(at: Timestamp) -> String {
 fn today(page: &Page, days: &[DayRow], today: Day, counted_to: Option<Timestamp>) -> Markup {
     let (received, others) = DayMoney::of(days, today);
     let (before, _) = DayMoney::of(days, today.minus_days(1));
-    let count = received.sales;
-    let sales = if count == 1 { w::ONE_SALE } else { w::SALES };
+    let sales = |of: &DayMoney| {
+        let word = if of.sales == 1 { w::ONE_SALE } else { w::SALES };
+        page.language.fill(word, &[&of.sales.to_string()])
+    };
     html! {
         section.card {
             h2 { a href={ "/dashboard/charges?paid_after=" (today) "&paid_before=" (today) } { (page.say(w::RECEIVED_TODAY)) } }
             p.big { (money(received.received, received.currency)) }
-            @for other in others.iter().filter(|other| other.received > 0) { p { (money(other.received, other.currency)) } }
             p.sm.soft {
-                (page.language.fill(sales, &[&count.to_string()])) " · "
+                (sales(&received)) " · "
                 (page.language.fill(w::COUNTED_TO, &[&pt_br::format_time_of_day(counted_to.unwrap_or_else(|| page.now))]))
+            }
+            @for other in others.iter().filter(|other| other.received > 0) {
+                p { (money(other.received, other.currency)) " " span.sm.soft { (sales(other)) } }
             }
             @if received.refunded > 0 {
                 p.sm.soft { (page.language.fill(w::REFUNDED_TODAY, &[&money(received.refunded, received.currency)])) }

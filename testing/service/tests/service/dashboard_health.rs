@@ -189,6 +189,14 @@ async fn charges_are_listed_by_the_day_of_their_payment_with_what_they_add_up_to
     dispatch(&service.stack).await;
     let disputed = list(&day(created, "&status=paid")).await;
     assert!(disputed.contains("0 cobranças ") && !disputed.contains("1 venda"), "{disputed}");
+    let home = browser.page("/dashboard").await;
+    assert!(home.contains("EUR 7,00 1 venda Ontem"), "{home}");
+    service.refund(&in_euros, "refund-euros", json!({"amount": 200})).await.expect(201);
+    dispatch(&service.stack).await;
+    let refunds = browser.page("/dashboard/refunds").await;
+    assert!(!refunds.contains("EUR 2,00"), "{refunds}");
+    let in_euros = browser.page(&refunds.get(Role::Link, "EUR").target()).await;
+    assert!(in_euros.contains("EUR 2,00"), "{in_euros}");
     let sized = list("limit=50&status=paid").await;
     let hundred = sized.get(Role::Link, "100");
     assert_eq!(hundred.target(), "/dashboard/charges?status=paid&limit=100");
