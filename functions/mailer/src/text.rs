@@ -4,6 +4,7 @@
 //! Documents in the texts of payers and merchants are masked. Of an endpoint's URL an email contains only the
 //! host, because the URL may contain a secret. The merchant can read both through the API.
 
+use domain::account::Role;
 use domain::charge::Charge;
 use domain::ids::{EmailId, Mode};
 use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
@@ -65,7 +66,7 @@ pub(crate) fn opened(case: &MedCase, charge: &Charge, dashboard: &str) -> Text {
         deadline.map(|at| format!(", responder até {}", pt_br::format_minute(at))).unwrap_or_default();
     let subject = format!("Disputa aberta: {}{until}", contested(case));
     let mut fields = about(case, charge);
-    fields.push(("Aberto em", moment(case.created_at)));
+    fields.push(("Aberta em", moment(case.created_at)));
     let deadline = case.response_deadline.map_or_else(|| "não informado".to_owned(), moment);
     fields.push(("Responder até", deadline));
     let intro = "Uma disputa foi aberta contra um pagamento que você recebeu.".to_owned();
@@ -117,10 +118,15 @@ pub(crate) fn deadline(case: &MedCase, charge: &Charge, dashboard: &str, now: Ti
 /// Returns the fields by which a person recognises a case and the order that it contests.
 fn about(case: &MedCase, charge: &Charge) -> Vec<(&'static str, String)> {
     let order = charge.metadata.order_number().map(|order| ("Pedido", quoted(&order)));
+    // Each member may get the e-mail, so the name is as a MEMBER sees it.
+    let customer = charge.customer_name(Role::Member).map(|name| ("Cliente", quoted(&name)));
+    let description = charge.metadata.text("description").map(|text| ("Descrição", quoted(&text)));
     let fields = [
         Some(("Tipo", kind(case.kind).to_owned())),
         Some(("Valor disputado", pt_br::format_amount(case.amount, case.currency))),
         order,
+        customer,
+        description,
         Some(("Cobrança", case.id.charge().to_string())),
         Some(("Disputa", case.id.to_string())),
     ];
@@ -194,7 +200,7 @@ pub(crate) fn resolved(case: &MedCase, charge: &Charge, dashboard: &str) -> Opti
     let wallet = [taken_before, Some(wallet)].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let mut fields = vec![("Resultado", result.to_owned())];
     fields.extend(about(case, charge));
-    fields.push(("Encerrado em", moment(case.closed_at.unwrap_or(case.updated_at))));
+    fields.push(("Encerrada em", moment(case.closed_at.unwrap_or(case.updated_at))));
     let paragraphs = [
         "Uma disputa contra um pagamento que você recebeu foi encerrada.".to_owned(),
         lines(&fields),
@@ -373,7 +379,8 @@ mod tests {
     fn charge() -> Charge {
         let sent = serde_json::json!({"order": "1001", "cpf": "529.982.247-25"});
         let description = Some("Camiseta para 529.982.247-25\u{202e}!");
-        let charge = crate::testing::waiting();
+        let mut charge = crate::testing::waiting();
+        charge.customer.name = Some("Maria dos Santos".to_owned());
         Charge { metadata: Metadata::from_request(sent.as_object().unwrap(), description), ..charge }
     }
 
@@ -389,6 +396,8 @@ mod tests {
 Tipo: Pix (MED)
 Valor disputado: R$ 1.234,56
 Pedido: 1001
+Cliente: Maria S.
+Descrição: Camiseta para ***.982.247-** !
 Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
 Disputa: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw";
 
@@ -435,7 +444,7 @@ Disputa: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw";
         Uma disputa foi aberta contra um pagamento que você recebeu.
 
         (the case and its charge)
-        Aberto em: 21/11/2026 às 15:04 (horário de Brasília)
+        Aberta em: 21/11/2026 às 15:04 (horário de Brasília)
         Responder até: 30/11/2026 às 21:00 (horário de Brasília)
 
         O valor de R$ 1.234,56 saiu do seu saldo disponível e fica retido até o fim da disputa. Enquanto isso, a cobrança não pode ser devolvida.
@@ -501,7 +510,7 @@ Disputa: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw";
 
         Resultado: a decisão foi a seu favor, ou o pagador desistiu
         (the case and its charge)
-        Encerrado em: 28/11/2026 às 12:00 (horário de Brasília)
+        Encerrada em: 28/11/2026 às 12:00 (horário de Brasília)
 
         O valor de R$ 1.234,56, que estava retido, voltou ao seu saldo disponível.
 

@@ -157,8 +157,9 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
         opened.subject,
         "[teste] Disputa aberta: Pix (MED) de R$ 1.234,56, responder até 30/11/2099 às 21:00"
     );
+    let about = ["Pedido: 1001", "Cliente: Maria\n", "Descrição: Camiseta\n"];
     for said in
-        ["Olá, Loja Exemplo.", "R$ 1.234,56 saiu do seu saldo", id(&case), id(&charge), "Pedido: 1001"]
+        ["Olá, Loja Exemplo.", "R$ 1.234,56 saiu do seu saldo", id(&case), id(&charge)].iter().chain(&about)
     {
         assert!(opened.text.contains(said), "{said}: {}", opened.text);
     }
@@ -168,10 +169,10 @@ async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
     let resolved = mails.received(2).await.remove(1);
     assert_eq!(resolved.subject, "[teste] Disputa encerrada, a seu favor: Pix (MED) de R$ 1.234,56");
     assert!(resolved.text.contains("R$ 1.234,56, que estava retido, voltou ao seu saldo disponível."));
-    // The mails contain no payer document, no text about the payer, and no API key.
+    // The mails contain no payer document, no words of the payer, and no API key.
     for mail in mails.all() {
         let whole = format!("{mail:?}");
-        for left_out in ["29537995593", "Camiseta", "Golpe", "Maria", "ak_test_"] {
+        for left_out in ["29537995593", "Golpe", "ak_test_"] {
             assert!(!whole.contains(left_out), "{left_out}: {whole}");
         }
     }
