@@ -267,6 +267,7 @@ impl CheckoutPage<'_> {
             state,
             PageState::Paid | PageState::Refunded | PageState::Disputed | PageState::DisputeEnded
         );
+        let returned = charge.funds.refunded().unwrap_or_default();
         let content = html! {
             (self.shop())
             h1 #state tabindex="-1" { (title) }
@@ -274,6 +275,9 @@ impl CheckoutPage<'_> {
                 p.message { (language.fill(message, &[&self.minute(ended_at)])) }
             }
             @if let Some(word) = self.not_accepted() { p.message { (self.say(word)) } }
+            @if state == PageState::Paid && returned.is_positive() {
+                p.message { (language.fill(w::PARTLY_RETURNED, &[&pages::money(returned.get(), charge.currency)])) }
+            }
             dl {
                 div { dt { (self.say(w::AMOUNT)) } dd.amount { (amount) } }
                 @if let Some(receiver) = receiver {

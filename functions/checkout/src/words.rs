@@ -61,6 +61,7 @@ pages::words! { pub(crate),
         "Your payment is under review. Do not pay again: the result appears here.",
         "Su pago está en revisión. No pague de nuevo: el resultado aparece aquí.";
     PAID_MEANS = "Recebemos o seu pagamento. Obrigado!", "We received your payment. Thank you!", "Recibimos su pago. ¡Gracias!";
+    PARTLY_RETURNED = "A loja já devolveu {} deste valor.", "The shop has refunded {} of this amount.", "La tienda ya devolvió {} de este importe.";
     REFUSED_MEANS = "O pagamento não foi concluído. Para tentar de novo, peça uma nova cobrança à loja.",
         "The payment was not completed. To try again, ask the shop for a new charge.",
         "El pago no se completó. Para intentarlo de nuevo, pida un nuevo cobro a la tienda.";

@@ -336,6 +336,18 @@ fn a_pix_is_returned_and_a_card_payment_reversed() {
 }
 
 #[test]
+fn a_declined_try_and_a_part_that_was_refunded_have_a_line() {
+    let card = |status: &str| json!({"status": status, "methods": ["credit_card", "pix"], "last_decline": "card_declined"});
+    let declined = "A última tentativa de pagamento foi recusada";
+    assert!(page(&card("WAITING_PAYMENT")).contains(declined));
+    assert!(!page(&card("PROCESSING")).contains(declined), "another try is under way");
+    let funds = json!({"refunded_devolution": 23_456});
+    let paid = page(&json!({"status": "PAID", "applied_payment": applied_payment(), "funds": funds}));
+    assert!(paid.contains("A loja já devolveu R$ 234,56 deste valor."), "{paid}");
+    assert!(!page(&json!({"status": "PAID"})).contains("deste valor"));
+}
+
+#[test]
 fn the_last_quarter_of_a_methods_own_time_is_counted_down() {
     // The charge was created at 17:04:30 and the code expires an hour later.
     let page = page(&json!({}));
