@@ -148,11 +148,22 @@ impl Shell<'_> {
                         }
                     }
                 }
+                (self.menu(language))
             }
+        }
+    }
+
+    /// On a narrow screen it is folded, and its heading names the item of the page.
+    fn menu(&self, language: Language) -> Markup {
+        let say = |word| language.say(word);
+        html! {
             nav.menu aria-label=(say(w::MENU)) {
-                ul {
-                    @for (path, word, icon) in MENU {
-                        li { a href=(path) aria-current=[current(self.here, path)] { (icon) (say(word)) } }
+                details {
+                    summary { (say(w::MENU)) @if let Some((_, word, _)) = item_of(self.here) { ": " strong { (say(*word)) } } }
+                    ul {
+                        @for (path, word, icon) in MENU {
+                            li { a href=(path) aria-current=[current(self.here, path)] { (icon) (say(word)) } }
+                        }
                     }
                 }
             }

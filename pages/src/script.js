@@ -10,7 +10,6 @@ const typed=()=>[...d.querySelectorAll("form[method=post] :is(input,textarea)")]
 d.querySelector("[data-go]")?.requestSubmit();
 for(const b of d.querySelectorAll("[data-copy],[data-print]"))b.hidden=false;
 d.querySelector("[data-print]")?.addEventListener("click",()=>print());
-d.querySelector("nav.menu [aria-current]")?.scrollIntoView({inline:"center",block:"nearest"});
 for(const b of d.querySelectorAll("[data-noscript]"))b.hidden=true;
 d.addEventListener("keydown",e=>{const q=d.getElementById("q");if(q&&e.key==="/"&&!/^(INPUT|TEXTAREA|SELECT)$/.test(d.activeElement.tagName)){e.preventDefault();q.focus()}});
 // The picture of the checkout shows what is typed. Its text is black or white, whichever has the greater contrast.
