@@ -36,7 +36,7 @@ use crate::account::{AUDIT, ActorEmails, short};
 use crate::fields::rule;
 use crate::received::{self, Totals};
 use crate::reports;
-use crate::states::{BackWords, State as _, all, charge_tag};
+use crate::states::{BackWords, State as _, all, charge_tag, short_tag};
 use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, sentence, words_of};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
@@ -167,34 +167,38 @@ pub(crate) fn is_filtered_but(query: &Query, names: &[&str]) -> bool {
 
 /// The columns of [`row`].
 pub(crate) const COLUMNS: [(Cell, Word); 5] = [
+    (Cell::Main, w::CUSTOMER_AND_ORDER),
     (Cell::Time, w::CREATED),
-    (Cell::Main, w::ORDER_AND_CUSTOMER),
     (Cell::Other, w::METHOD),
     (Cell::State, w::STATE),
     (Cell::Amount, w::AMOUNT),
 ];
 
 pub(crate) fn row(page: &Page, charge: &Charge) -> Vec<Markup> {
+    row_at(page, charge, charge.created_at)
+}
+
+pub(crate) fn row_at(page: &Page, charge: &Charge, at: Timestamp) -> Vec<Markup> {
     vec![
-        time(charge.created_at),
         html! { a href={ (PATH) "/" (charge.id) } dir="auto" { (title(page, charge)) } },
+        page.when(at),
         html! { (page.say(w::of_method(charge.method()))) },
-        charge_tag(charge, page.language),
+        short_tag(charge, page.language),
         html! { (money(charge.amount.minor(), charge.currency)) },
     ]
 }
 
-/// What people know a charge by: its order and customer, or else its description, the customer's e-mail address, or a
-/// part of its id.
+/// What people know a charge by: its customer, or else its description, and its order; or else the customer's e-mail
+/// address, or a part of its id.
 pub(crate) fn title(page: &Page, charge: &Charge) -> String {
-    let known: Vec<String> =
-        order(charge).into_iter().chain(charge.customer_name(page.session.user.role)).collect();
+    let masked = |text: String| Some(without_documents(&text)).filter(|text| !text.trim().is_empty());
+    let who = charge.customer_name(page.session.user.role);
+    let who = who.or_else(|| description(charge).and_then(masked));
+    let known: Vec<String> = who.into_iter().chain(order(charge)).collect();
     if !known.is_empty() {
         return known.join(" · ");
     }
-    let other = description(charge).or_else(|| charge.customer.email.clone());
-    let other = other.map(|text| without_documents(&text)).filter(|text| !text.trim().is_empty());
-    other.unwrap_or_else(|| short(&charge.id.to_string(), 14))
+    charge.customer.email.clone().and_then(masked).unwrap_or_else(|| short(&charge.id.to_string(), 14))
 }
 
 /// The titles of the charges of other rows, such as disputes.

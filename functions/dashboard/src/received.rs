@@ -16,12 +16,11 @@ use effects::rollup::{DayRow, Rollups};
 use maud::{Markup, html};
 use money::charge::ChargeFilter;
 use money::wallet::statement::{StatementFilter, StatementFormat};
-use pages::{Cell, Word, money, time};
+use pages::{Cell, Word, money};
 use shared::http::{Problem, Query, Result};
 
 use crate::charges::{self, METHOD, of_rows};
 use crate::money::currencies;
-use crate::states::charge_tag;
 use crate::visit::{Page, Visit, Visitor};
 use crate::words as w;
 
@@ -262,16 +261,8 @@ pub(crate) async fn list(
             Ok((wallets?, totals?, rows?))
         })
         .await?;
-    let rows = rows.iter().map(|(at, charge)| {
-        vec![
-            time(*at),
-            html! { a href={ (charges::PATH) "/" (charge.id) } dir="auto" { (charges::title(&page, charge)) } },
-            html! { (page.say(w::of_method(charge.method()))) },
-            charge_tag(charge, page.language),
-            html! { (money(charge.amount.minor(), charge.currency)) },
-        ]
-    });
-    let columns = [(Cell::Time, PAID_AT)].into_iter().chain(charges::COLUMNS.into_iter().skip(1));
+    let rows = rows.iter().map(|(at, charge)| charges::row_at(&page, charge, *at));
+    let columns = charges::COLUMNS.map(|column| if column.0 == Cell::Time { (Cell::Time, PAID_AT) } else { column });
     let next = next.map(|id| format!("{}?{}", charges::PATH, query.with("starting_after", &id.to_string())));
     let of_currency = format!("{}?{}", charges::PATH, query.only(|name| PAID.contains(&name)).encoded());
     let none = (w::NO_CHARGES_FOUND, Some((charges::PATH, ALL_RECEIVED)));
@@ -280,7 +271,7 @@ pub(crate) async fn list(
         (currencies(&page, &of_currency, currency, &wallets))
         (totals.render(&page))
         (charges::filters(&page, &query, None))
-        (page.list((RECEIVED_LIST, &columns.collect::<Vec<_>>()), rows.collect(), none, next))
+        (page.list((RECEIVED_LIST, &columns), rows.collect(), none, next))
         (page.sizes())
     };
     Ok(page.render(page.say(RECEIVED_LIST), &main))

@@ -167,6 +167,17 @@ pub(crate) fn charge_tag(charge: &Charge, language: Language) -> Markup {
     tag(tone, language.say(word))
 }
 
+/// In a list, whose names need the room.
+pub(crate) fn short_tag(charge: &Charge, language: Language) -> Markup {
+    let (tone, word) = of_charge(charge);
+    let short = match charge.status {
+        TransactionStatus::WaitingPayment => w::WAITS,
+        TransactionStatus::Processing if !charge.is_held_for_review() => w::IN_PROGRESS,
+        _ => word,
+    };
+    tag(tone, language.say(short))
+}
+
 impl State for TransactionStatus {
     fn shown(self) -> (Tone, Word) {
         match self {

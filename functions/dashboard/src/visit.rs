@@ -150,6 +150,25 @@ impl Page {
         self.language.say(word)
     }
 
+    /// A time in a list: today and yesterday as words, else without the year. Its title has the whole time.
+    pub(crate) fn when(&self, at: Timestamp) -> Markup {
+        let (day, today) = (Day::of(at), Day::of(self.now));
+        let (whole, hour) = (pt_br::format_short_minute(at), pt_br::format_time_of_day(at));
+        let named = match day.days_until(today) {
+            _ if day > today => None,
+            0 => Some(w::TODAY_AT),
+            1 => Some(w::YESTERDAY_AT),
+            _ => None,
+        };
+        let (date, today) = (pt_br::format_day(day), pt_br::format_day(today));
+        let date = match date.rsplit_once('/') {
+            Some((short, year)) if today.ends_with(year) => short,
+            _ => &date,
+        };
+        let shown = named.map_or_else(|| format!("{date} {hour}"), |word| self.language.fill(word, &[&hour]));
+        html! { time datetime=(at.to_iso()) title={ (whole) ", Brasília (UTC-3)" } { (shown) } }
+    }
+
     pub(crate) fn is_test(&self) -> bool {
         self.mode == Mode::Test
     }

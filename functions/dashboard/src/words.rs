@@ -26,8 +26,11 @@ pages::words! { pub(crate),
     NAMES_FOUND = "Um cliente é encontrado pelo primeiro ou pelo último nome: Maria Souza Lima, por Maria, por Lima ou por Maria Souza.", "A customer is found by the first or the last name: Maria Souza Lima by Maria, by Lima or by Maria Souza.", "Un cliente se encuentra por el primer o el último nombre: Maria Souza Lima, por Maria, por Lima o por Maria Souza.";
     SEARCH_NOT = "Um pedido novo é encontrado depois de um segundo. O outro modo (teste ou produção) tem a sua própria busca.", "A new order is found after a second. The other mode (test or live) has its own search.", "Un pedido nuevo se encuentra después de un segundo. El otro modo (prueba o producción) tiene su propia búsqueda.";
 
+    WAITS = "Aguardando", "Awaiting", "Esperando";
     AWAITING = "Aguardando pagamento", "Awaiting payment", "Esperando pago";
     PREPARING = "Em preparo", "Being prepared", "En preparación";
+    TODAY_AT = "hoje {}", "today {}", "hoy {}";
+    YESTERDAY_AT = "ontem {}", "yesterday {}", "ayer {}";
     BY_API = "pela API", "by the API", "por la API";
     UNDER_WAY = "Pagamento em andamento", "Payment under way", "Pago en curso";
     UNDER_WAY_OR_REVIEW = "Em andamento ou análise", "Under way or in review", "En curso o en revisión";
@@ -130,7 +133,7 @@ pages::words! { pub(crate),
     NEWER = "Mais novas", "Newer", "Más nuevas";
     OLDER = "Mais antigas", "Older", "Más antiguas";
     CREATED = "Criada", "Created", "Creado";
-    ORDER_AND_CUSTOMER = "Pedido e cliente", "Order and customer", "Pedido y cliente";
+    CUSTOMER_AND_ORDER = "Cliente e pedido", "Customer and order", "Cliente y pedido";
     STATE = "Situação", "State", "Estado";
     CHARGE = "Cobrança", "Charge", "Cobro";
     TIMELINE = "Linha do tempo", "Timeline", "Línea de tiempo";
