@@ -37,7 +37,9 @@ use crate::fields::rule;
 use crate::received::{self, Totals};
 use crate::reports;
 use crate::states::{BackWords, State as _, all, charge_tag, short_tag};
-use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, sentence, words_of};
+use crate::translations::{
+    SAYS_PAYS, SAYS_RECEIVED, details_of, failure_reason, refund_failure, refund_reason, sentence, words_of,
+};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
 use crate::words as w;
@@ -463,8 +465,8 @@ pub(crate) fn share_card(
     }
 }
 
-/// What the user may do with the charge now, in one row. An action that would be refused is disabled in the menu, and
-/// says why.
+/// What the user may do with the charge now, in one row. In the place of an action that would be refused, the menu says
+/// why.
 fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
     let action = |name: &str| format!("{PATH}/{}/{name}", charge.id);
     let checkout = page.app.public_urls.checkout_url(charge.id);
@@ -504,11 +506,11 @@ fn actions(page: &Page, charge: &Charge, has_no_case: bool) -> Result<Markup> {
                     (copy_button(page.language, w::COPY_ID, &charge.id.to_string()))
                     @for other in others { (simulate(*other, "quiet")) }
                     @if is_shown {
-                        @if let Some(why) = refused { (disabled(page, BackWords::of(charge).action, why)) }
+                        @if let Some(why) = refused { (refused_action(page, BackWords::of(charge).action, why)) }
                         @if charge.is_open() || charge.is_held_for_review() {
                             (page.confirmed(&action("cancel"), (w::CANCEL, "danger"), Need::Admin, w::CANCEL_ASK))
                         } @else {
-                            (disabled(page, w::CANCEL, w::of_code("payment_not_cancellable")))
+                            (refused_action(page, w::CANCEL, w::of_code("payment_not_cancellable")))
                         }
                     }
                 }
@@ -598,8 +600,8 @@ fn refund_key(page: &Page, charge: &Charge) -> String {
         .collect()
 }
 
-fn disabled(page: &Page, label: Word, why: Word) -> Markup {
-    html! { p { button disabled { (page.say(label)) } " " span.sm.soft { (page.say(why)) } } }
+fn refused_action(page: &Page, label: Word, why: Word) -> Markup {
+    html! { p.sm { strong { (page.say(label)) ":" } " " span.soft { (page.say(why)) } } }
 }
 
 /// Why the service would refuse a refund now, if the balance covers it.
@@ -726,12 +728,25 @@ fn timeline_list(page: &Page, timeline: &ChargeTimeline, emails: &ActorEmails) -
     }
 }
 
+/// The customer, unless another document paid.
+fn paying_customer(page: &Page, charge: &Charge) -> Option<String> {
+    let paid = charge.applied_payment.as_ref().and_then(|paid| paid.payer_document);
+    let asked = charge.customer.document.as_ref().and_then(|document| document.tax_id());
+    let is_other = paid.zip(asked).is_some_and(|(paid, asked)| paid != asked);
+    charge.customer_name(page.session.user.role).filter(|_| !is_other)
+}
+
 /// A step as a sentence; that of a dispute leads to it.
 fn step(page: &Page, timeline: &ChargeTimeline, entry: &TimelineEntry) -> Markup {
     let Some((words, state)) = sentence(timeline, entry) else { return html! {} };
     let amount = money(entry.amount.unwrap_or_default(), timeline.charge.currency);
     let method = page.say(w::of_method(timeline.charge.method()));
-    let text = page.language.fill(words, &[&amount, method]);
+    let text = match paying_customer(page, &timeline.charge) {
+        Some(name) if words.pt == SAYS_RECEIVED.pt => {
+            page.language.fill(SAYS_PAYS, &[&name, &amount, method])
+        }
+        _ => page.language.fill(words, &[&amount, method]),
+    };
     html! {
         @match (&entry.fact, &entry.id) {
             (TimelineFact::Case(..), Some(id)) => a href={ "/dashboard/disputes/" (id) } { (text) },

@@ -262,7 +262,8 @@ pub(crate) async fn list(
         })
         .await?;
     let rows = rows.iter().map(|(at, charge)| charges::row_at(&page, charge, *at));
-    let columns = charges::COLUMNS.map(|column| if column.0 == Cell::Time { (Cell::Time, PAID_AT) } else { column });
+    let columns =
+        charges::COLUMNS.map(|column| if column.0 == Cell::Time { (Cell::Time, PAID_AT) } else { column });
     let next = next.map(|id| format!("{}?{}", charges::PATH, query.with("starting_after", &id.to_string())));
     let of_currency = format!("{}?{}", charges::PATH, query.only(|name| PAID.contains(&name)).encoded());
     let none = (w::NO_CHARGES_FOUND, Some((charges::PATH, ALL_RECEIVED)));

@@ -20,7 +20,7 @@ use crate::money::movement_of;
 use crate::states::{BackWords, State, of_charge};
 use crate::words as w;
 
-pages::words! { ,
+pages::words! { pub(crate),
     ACCEPTED = "Aceito", "Accepted", "Aceptado";
     OPENED = "Aberta", "Opened", "Abierta";
     UNCONFIRMED = "Aberta, a confirmar", "Opened, not confirmed yet", "Abierta, por confirmar";
@@ -40,6 +40,7 @@ pages::words! { ,
     UNAPPLIED_MEANS = "Aguarda o operador, que decide a quem pertence", "It waits for the operator, who decides whose it is", "Espera al operador, que decide de quién es";
     CREDITED_TO = "Creditado à cobrança {}", "Credited to charge {}", "Acreditado al cobro {}";
     SAYS_HELD = "Um pagamento de {} chegou e está em análise", "A payment of {} arrived and is in review", "Un pago de {} llegó y está en revisión";
+    SAYS_PAYS = "{} pagou {} por {}", "{} paid {} by {}", "{} pagó {} por {}";
     SAYS_RECEIVED = "Pagamento de {} recebido: {}", "Payment of {} received: {}", "Pago de {} recibido: {}";
     SAYS_NOT_CREDITED = "Um pagamento de {} chegou e não foi creditado", "A payment of {} arrived and was not credited", "Un pago de {} llegó y no fue acreditado";
     SAYS_REFUND = "Devolução de {} pedida", "Refund of {} requested", "Devolución de {} pedida";
