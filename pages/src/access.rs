@@ -30,11 +30,11 @@ pub fn code_field(language: Language, id: &str, label: crate::Word) -> Markup {
 }
 
 /// The address of a user who is not logged in.
-pub fn email_field(language: Language) -> Markup {
+pub fn email_field(language: Language, typed: Option<&str>) -> Markup {
     html! {
         div {
             label for="email" { (language.say(w::EMAIL)) }
-            input #email name="email" type="email" autocomplete="username" required maxlength="254";
+            input #email name="email" type="email" autocomplete="username" required maxlength="254" value=[typed];
         }
     }
 }
@@ -67,8 +67,9 @@ impl Access<'_> {
         }
     }
 
-    /// `local`: the path of the log-in by one click.
-    pub fn log_in(&self, more: &Markup, local: Option<&str>) -> Markup {
+    /// `typed`: the e-mail address of a refused log-in. `local`: the path of the log-in by one click.
+    pub fn log_in(&self, more: &Markup, typed: Option<&str>, local: Option<&str>) -> Markup {
+        let here = path_with("/dashboard/login", &[("next", self.next)]);
         html! {
             p.product { (product(self.language)) }
             div.card {
@@ -80,11 +81,20 @@ impl Access<'_> {
                 }
                 form.fields method="post" action="/dashboard/login" {
                     (self.waiting())
-                    (email_field(self.language))
+                    (email_field(self.language, typed))
                     (password_field("password", self.say(w::PASSWORD), "current-password"))
                     div { button { (self.say(w::LOG_IN)) } }
                 }
                 p { a href="/dashboard/reset" { (self.say(w::FORGOTTEN)) } }
+            }
+            // A choice would lose the form that waits.
+            @if self.sent.is_none() {
+                form.actions method="post" action="/dashboard/language" aria-label=(self.say(w::LANGUAGE)) {
+                    (hidden("next", &here))
+                    @for each in Language::ALL.into_iter().filter(|each| *each != self.language) {
+                        button.link name="language" value=(each.tag()) lang=(each.tag()) { (each.name()) }
+                    }
+                }
             }
         }
     }

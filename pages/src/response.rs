@@ -110,7 +110,7 @@ fn kept((language, mode): (Language, Mode), problem: &Problem, sent: &SentForm) 
     let (title, main) = match problem {
         Problem::NotLoggedIn => {
             let access = Access { error: Some("session_ended"), ..access };
-            (w::LOG_IN, access.log_in(&html! {}, None))
+            (w::LOG_IN, access.log_in(&html! {}, None, None))
         }
         Problem::LogInAgain { by_code, .. } => (w::CONFIRM_TITLE, access.confirmation(mode, *by_code)),
         _ => return None,

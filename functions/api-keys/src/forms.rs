@@ -101,8 +101,13 @@ impl After<'_> {
         self.page(StatusCode::UNAUTHORIZED, title, card(self.access(Some(code))), [])
     }
 
-    pub(crate) fn to_log_in(&self, code: &str) -> Response {
-        self.refused((LOG_IN, w::LOG_IN), code, |access| access.log_in(&html! {}, None))
+    /// With what was typed as the e-mail address, the form is on the answer itself, so that the address is in no URL.
+    pub(crate) fn to_log_in(&self, code: &str, typed: Option<&str>) -> Response {
+        let card = |access: Access<'_>| access.log_in(&html! {}, typed, None);
+        if typed.is_some() {
+            return self.page(StatusCode::UNAUTHORIZED, w::LOG_IN, card(self.access(Some(code))), []);
+        }
+        self.refused((LOG_IN, w::LOG_IN), code, card)
     }
 
     fn access<'a>(&'a self, error: Option<&'a str>) -> Access<'a> {
@@ -130,7 +135,7 @@ pub(crate) async fn enter(
     after: &After<'_>,
 ) -> Result<Response> {
     let browser = cookie(headers, BROWSER_COOKIE).map(SecretString::from);
-    let credentials = Credentials { email, password, totp: None, browser };
+    let credentials = Credentials { email: email.clone(), password, totp: None, browser };
     match app.dashboard.log_in(TokenKind::Session, credentials, context, app.clock.now()).await {
         Ok(LogIn::Done(token)) => Ok(after.done(&token)),
         Ok(LogIn::Pending(token)) => {
@@ -141,7 +146,7 @@ pub(crate) async fn enter(
             Ok(led(path_with(CODE, &[("next", after.next)]), [cookie]))
         }
         Err(problem @ (Problem::WrongCredentials | Problem::TooManyLogins { .. })) => {
-            Ok(after.to_log_in(problem.code()))
+            Ok(after.to_log_in(problem.code(), Some(&email)))
         }
         Err(problem) => Err(problem),
     }

@@ -80,7 +80,7 @@ async fn log_in_with_code(
     match app.dashboard.log_in_with_code(sent, code, &context, app.clock.now()).await {
         Ok(token) => Ok(after.done(&token)),
         // The password was right more than five minutes ago.
-        Err(Problem::NotLoggedIn) => Ok(after.to_log_in("log_in_again")),
+        Err(Problem::NotLoggedIn) => Ok(after.to_log_in("log_in_again", None)),
         Err(problem) => match proof_code(&problem) {
             Some(code) => Ok(after.refused((CODE, w::SECOND_FACTOR), code, |access| access.code())),
             None => answer(Err(problem), CODE),

@@ -174,7 +174,7 @@ async fn log_in(State(app): State<App>, context: RequestContext, headers: Header
             (announced(Tone::Good, &html! { (language.say(w::PASSWORD_CHANGED)) }))
         }
     };
-    let main = access.log_in(&done, app.local_log_in.as_deref());
+    let main = access.log_in(&done, None, app.local_log_in.as_deref());
     let title = language.say(w::LOG_IN);
     pages::html(StatusCode::OK, Document { language, title, shell: None, main }.render())
 }

@@ -203,7 +203,7 @@ pub(crate) async fn forgotten(context: RequestContext, headers: HeaderMap) -> Re
         }
         p { (language.say(w::FORGOTTEN_MEANS)) }
         form.fields method="post" action="/dashboard/reset" {
-            (email_field(language))
+            (email_field(language, None))
             div { button { (language.say(w::SEND_LINK)) } }
         }
         p { a href="/dashboard/login" { (language.say(w::LOG_IN)) } }
