@@ -176,11 +176,12 @@ impl Form<'_> {
     fn input(&self, input: &Input<'_>, present: Option<&str>) -> Markup {
         let Input { name, kind, label, max, is_required, is_first, example, rule } = *input;
         let error = self.error(name, rule);
+        let optional = (!is_required && present.is_none()).then(|| self.language.say(w::OPTIONAL));
         let described = error.is_some().then(|| format!("{name}-error"));
         html! {
             div.f {
                 label for=(name) { (self.language.say(label)) }
-                input id=(name) name=(name) type=(kind) maxlength=(max) required[is_required] placeholder=[example]
+                input id=(name) name=(name) type=(kind) maxlength=(max) required[is_required] placeholder=[example.or(optional)]
                     inputmode=[name.ends_with("amount").then_some("decimal")]
                     value=[self.value(name, present)] autocomplete="off" autofocus[error.is_some() || (is_first && self.refused.is_none())] aria-invalid=[error.as_ref().map(|_| "true")] aria-describedby=[described];
                 @if let Some(error) = error { (error) }
@@ -241,7 +242,7 @@ pub fn charge_form(form: &Form<'_>) -> Markup {
     let others = others.into_iter().map(|(minutes, word, _)| (minutes, form.language.say(word).to_owned()));
     let expiries = usual.chain(others);
     html! {
-        form.fields method="post" action="/dashboard/charges" {
+        form.fields.new method="post" action="/dashboard/charges" {
             (form.hidden())
             @for input in &inputs { (form.input(input, None)) }
             (choice(form.language.say(w::EXPIRES_AFTER), ("expires_in", "expires_in"), sent, expiries))

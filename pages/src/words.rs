@@ -102,6 +102,7 @@ crate::words! { pub,
     USUAL_EXPIRY = "{} (padrão da conta)", "{} (usual for the account)", "{} (habitual de la cuenta)";
     MINUTES = "{} minutos", "{} minutes", "{} minutos";
     QUARTER_HOUR = "15 minutos", "15 minutes", "15 minutos";
+    OPTIONAL = "opcional", "optional", "opcional";
     ONE_HOUR = "1 hora", "1 hour", "1 hora";
     ONE_DAY = "24 horas", "24 hours", "24 horas";
     LANGUAGE = "Idioma", "Language", "Idioma";
