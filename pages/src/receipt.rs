@@ -6,10 +6,11 @@ use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::refund::{Refund, RefundStatus};
+use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use maud::{Markup, html};
 
-use crate::components::{Cell, Tone, alert, facts, money, table};
+use crate::components::{Cell, Tone, alert, facts, money, table, tag};
 use crate::words as w;
 use crate::{Language, Word};
 use domain::masking::without_documents;
@@ -54,15 +55,21 @@ pub fn receipt(
             ]
         })
         .collect();
+    let stamp = match returned {
+        0 => tag(Tone::Good, say(w::PAID_STAMP)),
+        _ if returned < charge.amount.minor() => tag(Tone::Warn, say(w::RETURNED_IN_PART)),
+        _ => tag(Tone::Calm, say(returned_sum)),
+    };
     Some(html! {
         section.card {
             @if charge.scope.mode == Mode::Test { (alert(Tone::Warn, &html! { (say(w::TEST_RECEIPT)) })) }
             @if let Some(logo) = &brand.logo { p { img.logo src={ "/checkout/" (logo.file()) } alt=""; } }
-            h1 { (say(w::RECEIPT)) }
+            h1 { (say(w::RECEIPT)) " " (stamp) }
             p.big { (money(charge.amount.minor(), charge.currency)) }
             (facts(vec![
                 (say(w::MERCHANT), text(Some(brand.name.clone().unwrap_or_else(|| receiver.to_owned())))),
                 (say(w::RECEIVED_BY), text(brand.name.is_some().then(|| receiver.to_owned()))),
+                (say(w::SHOPS_DOCUMENT), html! { @if let Some(TaxId::Cnpj(cnpj)) = account.document { (printed(cnpj.as_str())) } }),
                 (say(w::ORDER), text(charge.metadata.order_number().as_deref().map(without_documents))),
                 (say(w::DESCRIPTION), text(charge.metadata.text("description").as_deref().map(without_documents))),
                 (say(w::PAYER), text(details.payer)),
@@ -75,7 +82,10 @@ pub fn receipt(
                 (say(w::SHOPS_EMAIL), text(brand.email.as_ref().map(ToString::to_string))),
                 (say(w::SHOPS_PHONE), text(brand.phone.as_ref().map(ToString::to_string))),
             ]))
-            p { button.quiet type="button" hidden data-print { (say(w::PRINT)) } }
+            div.actions.print {
+                button.quiet type="button" hidden data-print { (say(w::PRINT)) }
+                a.btn.quiet href={ "/checkout/" (charge.id.raw()) } { (say(w::CHECKOUT_PAGE)) }
+            }
         }
         @if !completed.is_empty() {
             section.card {
@@ -85,6 +95,17 @@ pub fn receipt(
             }
         }
     })
+}
+
+/// A CNPJ as people write it: `12.345.678/0001-95`.
+fn printed(bare: &str) -> String {
+    let mark = |index| match index {
+        2 | 5 => ".",
+        8 => "/",
+        12 => "-",
+        _ => "",
+    };
+    bare.chars().enumerate().map(|(index, character)| format!("{}{character}", mark(index))).collect()
 }
 
 /// On paper there is no zone on hover.

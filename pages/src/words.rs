@@ -131,6 +131,10 @@ crate::words! { pub,
     RECEIPT = "Comprovante de pagamento", "Payment receipt", "Comprobante de pago";
     TEST_RECEIPT = "Ambiente de teste: nenhum dinheiro foi movimentado.", "Test mode: no money was moved.", "Modo prueba: no se movió dinero.";
     MERCHANT = "Loja", "Shop", "Tienda";
+    PAID_STAMP = "Pago", "Paid", "Pagado";
+    RETURNED_IN_PART = "Devolvido em parte", "Partly refunded", "Devuelto en parte";
+    SHOPS_DOCUMENT = "CNPJ da loja", "Shop's CNPJ", "CNPJ de la tienda";
+    CHECKOUT_PAGE = "Página de pagamento", "Payment page", "Página de pago";
     RECEIVED_BY = "Recebido por", "Received by", "Recibido por";
     ORDER = "Pedido", "Order", "Pedido";
     PAYER = "Pagador", "Payer", "Pagador";
