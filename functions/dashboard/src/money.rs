@@ -20,7 +20,7 @@ use pages::kept::{payout_form, payout_key_form};
 use pages::{Cell, Tone, Word, tag, time, without_documents};
 use shared::http::{Problem, Query, Result};
 
-use crate::charges::{Titles, of_rows, titles};
+use crate::charges::{Titles, field, of_rows, titles};
 use crate::home::{balance, releases, shown};
 use crate::reports;
 use crate::states::{BackWords, State as _};
@@ -130,6 +130,11 @@ pub(crate) async fn wallet(visitor: Visitor) -> Result<Response> {
         }
         (payout_request(&page, currency, key.as_ref(), request.as_ref()))
         (release_days(&page, &wallet))
+        (page.filters(WALLET, (&query, &["created_after", "created_before"], false), &html! {
+            (pages::hidden("currency", currency.as_str()))
+            (field(("created_after", "date", page.say(w::FROM)), &query, None))
+            (field(("created_before", "date", page.say(w::TO)), &query, None))
+        }))
         (page.list((w::STATEMENT, &columns), rows, (w::NO_MOVEMENTS, page.new_charge()), next))
         (page.sizes())
     };
@@ -249,7 +254,10 @@ fn movement(
 ) -> Result<Vec<Markup>> {
     let net = posting.net()?;
     // With its sign, because a phone shows no headings.
-    let amount = |is_shown: bool| html! { @if is_shown { (shown(net, posting.currency)) } };
+    let amount = |is_shown: bool, class: &str, sign: &str| {
+        html! { @if is_shown { span.(class) { (sign) (shown(net, posting.currency)) } } }
+    };
+    let parts = parts(posting)?;
     let fee = if posting.fee.is_zero() { String::new() } else { shown(posting.fee, posting.currency) };
     Ok(vec![
         time(posting.at),
@@ -260,9 +268,14 @@ fn movement(
             @if let Some(note) = &posting.subject.note { " " span.soft { (without_documents(note)) } }
         },
         html! { (fee) },
-        html! { @for (word, minor) in parts(posting)? { span.sm { (page.say(word)) " " (shown(minor, posting.currency)) " " } } },
-        amount(net.is_positive()),
-        amount(net.is_negative()),
+        html! {
+            @for (word, minor) in &parts {
+                // The whole is in the next columns.
+                span.sm { (page.say(*word)) " " @if parts.len() > 1 { (shown(*minor, posting.currency)) " " } }
+            }
+        },
+        amount(net.is_positive(), "in", "+"),
+        amount(net.is_negative(), "out", ""),
         html! { @if let Some(balance) = balance { (shown(balance, posting.currency)) } },
     ])
 }

@@ -356,7 +356,7 @@ async fn a_wallet_shows_the_balance_after_each_movement_on_all_its_pages_and_the
     let noticed = browser.page("/dashboard/wallet?done=wallet-key").await;
     assert_eq!(column(&noticed, "Saldo depois"), balances);
     let (money_in, money_out) = (column(&whole, "Entrada"), column(&whole, "Saída"));
-    assert_eq!(money_in, ["", "R$ 5,00", "R$ 0,70", "R$ 40,00", "R$ 2,50", "R$ 10,00"]);
+    assert_eq!(money_in, ["", "+R$ 5,00", "+R$ 0,70", "+R$ 40,00", "+R$ 2,50", "+R$ 10,00"]);
     assert_eq!(money_out, ["-R$ 2,00", "", "", "", "", ""]);
     let (mut path, mut pages) = (Some("/dashboard/wallet?currency=BRL&limit=2".to_owned()), Vec::new());
     while let Some(next) = path {
@@ -369,7 +369,7 @@ async fn a_wallet_shows_the_balance_after_each_movement_on_all_its_pages_and_the
     let second = browser.page(&previous_of(&pages[2]).unwrap()).await;
     assert_eq!(column(&second, "Saldo depois"), balances[2..4]);
     let first = browser.page(&previous_of(&second).unwrap()).await;
-    assert_eq!(column(&first, "Entrada"), ["", "R$ 5,00"]);
+    assert_eq!(column(&first, "Entrada"), ["", "+R$ 5,00"]);
     assert_eq!(column(&first, "Saldo depois"), balances[..2]);
     assert_eq!(previous_of(&first), None);
     // With a filter, the page does not have all movements.
