@@ -283,7 +283,7 @@ fn steps(page: &Page, case: &MedCase) -> Markup {
     html! {
         ol.line aria-label=(page.say(STEPS)) {
             @for (number, step) in [opened, answer, analysis, end].into_iter().enumerate() {
-                li.soft[number > now] aria-current=[(number == now).then_some("step")] {
+                li.soft[number > now].done[number < now || is_over] aria-current=[(number == now).then_some("step")] {
                     @if number == now { strong { (step) } } @else { (step) }
                 }
             }

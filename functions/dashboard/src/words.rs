@@ -221,8 +221,8 @@ pages::words! { pub(crate),
     CASE_OPENED = "Disputa aberta", "Dispute opened", "Disputa abierta";
     NO_DISPUTES = "Nenhuma disputa aqui: avisamos por e-mail quando chegar uma.", "No disputes here: we send an e-mail when one arrives.", "Ninguna disputa aquí: avisamos por correo cuando llegue una.";
     ANSWER_BY = "Responder até", "Answer by", "Responder hasta";
-    HOURS_LEFT = "{} h", "{} h", "{} h";
-    DAYS_LEFT = "{} dias", "{} days", "{} días";
+    HOURS_LEFT = "faltam {} h", "{} h left", "faltan {} h";
+    DAYS_LEFT = "faltam {} dias", "{} days left", "faltan {} días";
     PAST_DEADLINE = "O prazo terminou. O banco do pagador decide sem a sua resposta, por isso nada mais pode ser enviado aqui.", "The deadline has passed. The payer's bank decides without your answer, so nothing more can be sent here.", "El plazo terminó. El banco del pagador decide sin su respuesta, por eso ya no se puede enviar nada aquí.";
     HELPS = "Ajudam a ganhar: nota fiscal, comprovante de entrega e mensagens do cliente.", "What helps to win: the invoice, the proof of delivery and messages of the customer.", "Ayudan a ganar: la factura, el comprobante de entrega y los mensajes del cliente.";
     HELPS_SCAM = "O pagador diz que caiu em um golpe: mostre também o anúncio, as condições que ele aceitou e que a loja existe.", "The payer reports a scam: also show the offer, the terms that the payer accepted, and that the shop exists.", "El pagador dice que cayó en una estafa: muestre también el anuncio, las condiciones que aceptó y que la tienda existe.";
