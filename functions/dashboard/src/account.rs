@@ -6,18 +6,19 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use domain::audit::{Action, Audit};
 use domain::calendar::Day;
-use domain::ids::{ApiKeyId, EmailId, Scope, UserId};
+use domain::charge::StoredCharge;
+use domain::ids::{ApiKeyId, ChargeId, EmailId, Scope, UserId};
 use domain::time::Timestamp;
 use effects::email::{EmailRecord, EmailTopic, Emails};
 use maud::{Markup, html};
 use pages::forms::Need;
-use pages::{Cell, Tone, code_block, path_with, tag, time, without_documents};
+use pages::{Cell, Tone, code_block, money, path_with, tag, time, without_documents};
 use shared::account::Users;
 use shared::audit;
 use shared::http::Result;
 use shared::store::Store;
 
-use crate::charges::field;
+use crate::charges::{Titles, field, of_rows, titles};
 use crate::settings::SETTINGS;
 use crate::translations::{action, details};
 use crate::visit::{Page, Visitor};
@@ -147,7 +148,7 @@ fn subject(page: &Page, emails: &ActorEmails, (id, action): (&str, &Action)) -> 
         "usr" => format!("{AUDIT}?actor={id}"),
         _ => path_with("/dashboard/search", &[("q", id)]),
     };
-    html! { a href=(path) title=(id) { @if let Some(kind) = kind { (page.say(kind)) " " } (emails.name_of(id)) } }
+    html! { a.nb href=(path) title=(id) { @if let Some(kind) = kind { (page.say(kind)) " " } (emails.name_of(id)) } }
 }
 
 /// The filters search 100 rows a page, because no index has the rows by actor or day.
@@ -182,7 +183,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
         vec![
             time(row.at),
             html! {
-                a href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } title=(row.actor) {
+                a.nb href={ (AUDIT) "?" (query.only(|name| name == "day").with("actor", &row.actor)) } title=(row.actor) {
                     (emails.name_of(&row.actor))
                 }
             },
@@ -191,7 +192,7 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
                 span title=(row.action.name()) { (page.say(action(&row.action))) @if !details.is_empty() { ": " (details) } }
             },
             (subject(&page, &emails, (&row.subject, &row.action))),
-            html! { @if let Some(ip) = row.source.ip() { (ip) } },
+            html! { @if let Some(ip) = row.source.ip() { span.nb { (ip) } } },
         ]
     }).collect();
     let columns = [
@@ -221,18 +222,27 @@ pub(crate) async fn audit(visitor: Visitor) -> Result<Response> {
 
 pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
     let before: Option<EmailId> = visitor.query().text("starting_after").and_then(|id| id.parse().ok());
-    let (page, (mut found, has_more)) = visitor
+    let (page, (mut found, has_more, charges)) = visitor
         .load(async |visit| {
             let emails = Emails::new(visit.app.store.clone());
-            Ok(emails.list(&visit.session.account.id, before, NOTICES_SHOWN).await?)
+            let (found, has_more) = emails.list(&visit.session.account.id, before, NOTICES_SHOWN).await?;
+            let of_scope = found.iter().filter(|email| email.scope == visit.scope());
+            let charges =
+                of_rows(&visit.app.store, of_scope.filter_map(|email| charge_of(&email.about))).await?;
+            Ok((found, has_more, charges))
         })
         .await?;
     let next = found.last().filter(|_| has_more).map(|row| format!("{NOTICES}?starting_after={}", row.id));
     keep_shown(&mut found, page.scope());
+    let mut titles = titles(&page, &charges);
+    for charge in charges.iter().map(StoredCharge::as_stored) {
+        let amount = money(charge.amount.minor(), charge.currency);
+        titles.entry(charge.id).and_modify(|title| title.push_str(&format!(" · {amount}")));
+    }
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }
         h1 { (page.say(w::NOTICES)) }
-        @if found.is_empty() { (page.empty(w::NO_NOTICES, Some((TEAM, w::TEAM)))) } @else { section.card { (notices_table(&page, &found)) } }
+        @if found.is_empty() { (page.empty(w::NO_NOTICES, Some((TEAM, w::TEAM)))) } @else { section.card { (notices_table(&page, &found, &titles)) } }
         (page.paging((w::NEWER, w::OLDER), next))
     };
     Ok(page.render(page.say(w::NOTICES), &main))
@@ -251,7 +261,19 @@ pub(crate) fn keep_shown(found: &mut Vec<EmailRecord>, scope: Scope) {
     found.dedup_by(|next, kept| reminder_of(next).is_some() && reminder_of(next) == reminder_of(kept));
 }
 
-pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
+/// The charge that a notice is about.
+fn charge_of(topic: &EmailTopic) -> Option<ChargeId> {
+    match topic {
+        EmailTopic::MedOpened(id)
+        | EmailTopic::MedResolved(id)
+        | EmailTopic::MedDeadline(id)
+        | EmailTopic::MedDeadlineTo(id, _) => Some(id.charge()),
+        EmailTopic::RefundDestination(id) => Some(id.charge()),
+        _ => None,
+    }
+}
+
+pub(crate) fn notices_table(page: &Page, found: &[EmailRecord], titles: &Titles) -> Markup {
     let rows = found.iter().map(|email| {
         let (word, link) = match &email.about {
             EmailTopic::MedOpened(id) => (w::CASE_OPENED, format!("/dashboard/disputes/{id}")),
@@ -272,7 +294,10 @@ pub(crate) fn notices_table(page: &Page, found: &[EmailRecord]) -> Markup {
         };
         vec![
             time(email.created_at),
-            html! { a href=(link) { (page.say(word)) } },
+            html! {
+                a href=(link) { (page.say(word)) }
+                @if let Some(title) = charge_of(&email.about).and_then(|id| titles.get(&id)) { " " span.soft dir="auto" { (title) } }
+            },
             match email.sent_at {
                 Some(_) => tag(Tone::Good, page.say(w::SENT)),
                 None => tag(Tone::Warn, page.say(w::NOT_SENT)),

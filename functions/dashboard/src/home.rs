@@ -105,7 +105,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
             }
             @if !notices.is_empty() {
                 section.card {
-                    (notices_table(&page, &notices))
+                    (notices_table(&page, &notices, &titles(&page, &charges)))
                     p { a href=(NOTICES) { (page.say(w::NOTICES)) } }
                 }
             }

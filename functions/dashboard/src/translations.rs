@@ -25,6 +25,7 @@ pages::words! { pub(crate),
     OPENED = "Aberta", "Opened", "Abierta";
     UNCONFIRMED = "Aberta, a confirmar", "Opened, not confirmed yet", "Abierta, por confirmar";
     OTHER_PATH = "outro caminho ou consulta em {}", "another path or query at {}", "otra ruta o consulta en {}";
+    REPLACED = "trocado", "replaced", "cambiado";
     NOTHING = "nada mudou", "nothing different", "nada cambió";
     EVENTS_ADDED = "eventos acrescentados", "events added", "eventos agregados";
     EVENTS_REMOVED = "eventos retirados", "events removed", "eventos quitados";
@@ -435,6 +436,10 @@ fn changes(language: Language, Changed { before, after }: &Changed) -> String {
         after.as_object().into_iter().flatten().filter(|(name, value)| before.get(name) != Some(*value));
     let changed = changed.filter_map(|(name, value)| {
         let word = language.say(field_word(name)?);
+        // A logo is a hash of its file.
+        if name == "logo" && !value.is_null() {
+            return Some(format!("{word}: {}", language.say(REPLACED)));
+        }
         Some(format!("{word}: {} → {}", say(before.get(name).unwrap_or(&Value::Null)), say(value)))
     });
     changed.collect::<Vec<_>>().join("; ")
@@ -483,6 +488,7 @@ mod tests {
                 )),
                 "Nome: A → B",
             ),
+            (Action::SetBrand(changed(json!({"logo": "0a1b"}), json!({"logo": "2c3d"}))), "Logo: trocado"),
             (Action::RemoveAcquirer(json!({"pix_key": "x"})), ""),
         ] {
             assert_eq!(details(Language::Portuguese, &action), shown);
