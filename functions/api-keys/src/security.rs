@@ -10,7 +10,8 @@ use axum::routing::post;
 use maud::{Markup, html};
 use pages::forms::{ContainmentForm, MemberForm, Need, OpenForm, UnenrolledForm, answer};
 use pages::{
-    Access, Language, SentForm, code_block, errors_as_pages, hidden, qr_picture, safe_path, words as w,
+    Access, Language, SentForm, Tone, announced, code_block, errors_as_pages, hidden, qr_picture, safe_path,
+    words as w,
 };
 use secrecy::{ExposeSecret, SecretString};
 use shared::account::password::is_acceptable;
@@ -122,15 +123,16 @@ async fn confirm(OpenForm(member): Form) -> Result<Response> {
 async fn begin(OpenForm(member): Form) -> Result<Response> {
     member.require_recent()?;
     match member.app.dashboard.begin_second_factor(&member.session).await {
-        Ok(enrolment) => Ok(member.page(SCAN, seed(&member, &enrolment), SECURITY)),
+        Ok(enrolment) => Ok(member.page(SCAN, seed(&member, &enrolment, None), SECURITY)),
         Err(problem) => refused(problem, SECURITY, None),
     }
 }
 
-fn seed(member: &MemberForm<ApiKeysApp>, enrolment: &Enrolment) -> Markup {
+fn seed(member: &MemberForm<ApiKeysApp>, enrolment: &Enrolment, error: Option<&str>) -> Markup {
     let say = |word| member.language.say(word);
     html! {
         h1 { (say(SCAN)) }
+        @if let Some(code) = error { (announced(Tone::Bad, &html! { (say(w::of_code(code))) })) }
         section.card {
             p { (say(SCAN_MEANS)) }
             // A URL that is too long for a QR code has the longest of addresses. Its user types the key.
@@ -157,6 +159,15 @@ async fn turn_on(OpenForm(member): Form) -> Result<Response> {
     match member.app.dashboard.turn_on_second_factor(&member.session, code, member.now).await {
         Ok((codes, token)) => {
             Ok(with_cookies(token.cookies(), member.secret_page(RECOVERY_CODES, &codes.join("\n"), SECURITY)))
+        }
+        // The app has the seed already, so the page shows it again.
+        Err(problem @ Problem::WrongCredentials) => {
+            match member.app.dashboard.begun_second_factor(&member.session).await? {
+                Some(enrolment) => {
+                    Ok(member.page(SCAN, seed(&member, &enrolment, proof_code(&problem)), SECURITY))
+                }
+                None => refused(problem, SECURITY, None),
+            }
         }
         Err(problem) => refused(problem, SECURITY, None),
     }

@@ -118,6 +118,12 @@ pub async fn forget_second_factor(secrets: &Store, user: &UserId) {
     }
 }
 
+fn enrolment(factor: &SecondFactor, session: &Session) -> Result<Enrolment> {
+    let url = factor.totp(&session.user.email, &session.account.settings.merchant_name)?.to_url();
+    let url = url.map_err(|error| Problem::Internal(error.to_string()))?;
+    Ok(Enrolment { seed: factor.seed.clone().into(), url: url.into() })
+}
+
 impl Dashboard {
     pub fn secrets(&self) -> Result<&Store> {
         let missing = || Problem::Internal("the function has no table of secrets".to_owned());
@@ -147,15 +153,8 @@ impl Dashboard {
         let before = self.second_factor(&user.id).await?;
         let seed = Secret::from(random::bytes::<20>()?.to_vec()).to_base32();
         let version = before.as_ref().map_or(1, |factor| factor.version.saturating_add(1));
-        let factor = SecondFactor {
-            user: user.id,
-            seed: seed.clone(),
-            last_step: None,
-            recovery: Vec::new(),
-            version,
-        };
-        let url = factor.totp(&user.email, &session.account.settings.merchant_name)?.to_url();
-        let url = url.map_err(|error| Problem::Internal(error.to_string()))?;
+        let factor = SecondFactor { user: user.id, seed, last_step: None, recovery: Vec::new(), version };
+        let enrolment = enrolment(&factor, session)?;
         let write = match before {
             Some(before) => Write::replace(&factor, before.version)?,
             None => Write::insert(&factor)?,
@@ -163,7 +162,19 @@ impl Dashboard {
         // The check prevents that the seed is replaced while another request turns the second factor on.
         let check = Write::check(User::key_of(&user.id), user.version);
         self.commit(vec![write.in_table(self.secrets()?.table()), check]).await?;
-        Ok(Enrolment { seed: seed.into(), url: url.into() })
+        Ok(enrolment)
+    }
+
+    /// The seed that [`Dashboard::begin_second_factor`] stored last, until it is turned on.
+    pub async fn begun_second_factor(&self, session: &Session) -> Result<Option<Enrolment>> {
+        self.begun(session).await?.map(|factor| enrolment(&factor, session)).transpose()
+    }
+
+    async fn begun(&self, session: &Session) -> Result<Option<SecondFactor>> {
+        let is_off = session.user.second_factor_at.is_none();
+        let factor = self.second_factor(&session.user.id).await?.filter(|_| is_off);
+        // A row that was on before must not be turned on again without a new seed.
+        Ok(factor.filter(|factor| factor.last_step.is_none() && factor.recovery.is_empty()))
     }
 
     /// Turns the second factor on when the app shows the right code. Ends all sessions, which began without a code, and
@@ -175,10 +186,7 @@ impl Dashboard {
         now: Timestamp,
     ) -> Result<(Vec<String>, NewToken)> {
         let user = &session.user;
-        let factor = self.second_factor(&user.id).await?.filter(|_| user.second_factor_at.is_none());
-        // A row that was on before must not be turned on again without a new seed.
-        let factor = factor.filter(|factor| factor.last_step.is_none() && factor.recovery.is_empty());
-        let factor = factor.ok_or(Problem::WrongCredentials)?;
+        let factor = self.begun(session).await?.ok_or(Problem::WrongCredentials)?;
         let next = factor.after_code(code, now)?.ok_or(Problem::WrongCredentials)?;
         let codes: Vec<String> = (0..RECOVERY_CODES).map(|_| recovery_code()).collect::<Result<_, _>>()?;
         let recovery = codes.iter().map(|code| hash(&code.replace('-', ""))).collect();
