@@ -349,11 +349,11 @@ async function setBrand(context) {
   await page.goto(`${ready.base_url}/dashboard/settings`);
   const fields = {
     "Nome da loja": "Loja do Bairro <b>& Filhos</b>",
-    "Cor dos botões, como #0f6b5c": "#ffe08a",
     "E-mail de atendimento": "atendimento@loja-do-bairro.example",
     "Telefone de atendimento, como (11) 4000-1234": "(11) 4000-1234",
   };
   for (const [label, value] of Object.entries(fields)) await page.type(named("textbox", label), value);
+  await page.$eval("#color", (field) => { field.value = "#ffe08a"; });
   await Promise.all([page.waitForNavigation(), page.click(named("button", "Salvar"))]);
   const logo = path.join(work, "logo.png");
   fs.writeFileSync(logo, Buffer.from("iVBORw0KGgoAAAANSUhEUgAAACAAAAAQCAIAAAD4YuoOAAAAHUlEQVR4nGPgz46hKWIYtWDUglELRi0YtWAoWAAAGA+sEFhgz1oAAAAASUVORK5CYII=", "base64"));

@@ -409,8 +409,12 @@ pub fn role_choice(language: Language, id: Option<&str>, chosen: Role) -> Markup
     }
 }
 
+/// The colour of the checkout's buttons without one of the shop's.
+pub const USUAL_COLOR: &str = "#0f6b5c";
+
 /// The form of the brand. `preview` follows the colour, or is beside the fields if there is room.
 pub fn brand_form(form: &Form<'_>, action: &str, brand: &Brand, preview: &Markup) -> Markup {
+    let color = brand.color.map_or_else(|| USUAL_COLOR.to_owned(), |color| color.to_string());
     let input = |name, kind, label, max, rule, present: Option<String>| {
         form.input(&Input { rule, ..Input::new(name, kind, label, max) }, present.as_deref())
     };
@@ -418,7 +422,7 @@ pub fn brand_form(form: &Form<'_>, action: &str, brand: &Brand, preview: &Markup
         form.fields.brand method="post" action=(action) {
             (form.hidden())
             (input("name", "text", w::SHOP_NAME, "60", None, brand.name.clone()))
-            (input("color", "text", w::COLOR, "7", Some(w::RULE_COLOR), brand.color.as_ref().map(ToString::to_string)))
+            (input("color", "color", w::COLOR, "7", Some(w::RULE_COLOR), Some(color)))
             @if !preview.0.is_empty() { div.preview { (preview) } }
             (input("email", "email", w::SUPPORT_EMAIL, "254", Some(w::of_code("invalid_email")), brand.email.as_ref().map(ToString::to_string)))
             (input("phone", "tel", w::SUPPORT_PHONE, "32", Some(w::RULE_PHONE), brand.phone.as_ref().map(ToString::to_string)))

@@ -168,7 +168,7 @@ crate::words! { pub,
     ROLE = "Função", "Role", "Rol";
     EVENTS = "Eventos", "Events", "Eventos";
     SHOP_NAME = "Nome da loja", "Name of the shop", "Nombre de la tienda";
-    COLOR = "Cor dos botões, como #0f6b5c", "Colour of the buttons, such as #0f6b5c", "Color de los botones, como #0f6b5c";
+    COLOR = "Cor dos botões", "Colour of the buttons", "Color de los botones";
     SUPPORT_EMAIL = "E-mail de atendimento", "Support e-mail", "Correo de atención";
     SUPPORT_PHONE = "Telefone de atendimento, como (11) 4000-1234", "Support phone, such as (11) 4000-1234", "Teléfono de atención, como (11) 4000-1234";
     SAVE = "Salvar", "Save", "Guardar";

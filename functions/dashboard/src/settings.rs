@@ -5,7 +5,7 @@ use domain::account::{Brand, SalesEmails};
 use maud::{Markup, html};
 use pages::facts;
 use pages::forms::Need;
-use pages::kept::brand_form;
+use pages::kept::{USUAL_COLOR, brand_form};
 use shared::account::{MAX_LOGO_BYTES, Users};
 use shared::http::Result;
 
@@ -98,9 +98,6 @@ fn sales_emails(page: &Page, emails: &SalesEmails) -> Markup {
         }
     }
 }
-
-/// The colour of the checkout's buttons without one of the shop's.
-const USUAL_COLOR: &str = "#0f6b5c";
 
 /// The checkout with this brand. A picture, because the content security policy forbids an inline style. The script shows
 /// in it what is typed in the fields that the attributes name.

@@ -10,7 +10,7 @@ use crate::support::{Answer, Service, id, raw_id, wait_until};
 
 const SETTINGS: &str = "/dashboard/settings";
 const NAME: &str = "Nome da loja";
-const COLOR: &str = "Cor dos botões, como #0f6b5c";
+const COLOR: &str = "Cor dos botões";
 const EMAIL: &str = "E-mail de atendimento";
 const PHONE: &str = "Telefone de atendimento, como (11) 4000-1234";
 const LOGO: &str = "/dashboard/settings/logo";
