@@ -105,7 +105,7 @@ fn printed(bare: &str) -> String {
         12 => "-",
         _ => "",
     };
-    bare.chars().enumerate().map(|(index, character)| format!("{}{character}", mark(index))).collect()
+    bare.chars().enumerate().flat_map(|(index, character)| mark(index).chars().chain([character])).collect()
 }
 
 /// On paper there is no zone on hover.

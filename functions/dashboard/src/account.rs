@@ -237,7 +237,7 @@ pub(crate) async fn notices(visitor: Visitor) -> Result<Response> {
     let mut titles = titles(&page, &charges);
     for charge in charges.iter().map(StoredCharge::as_stored) {
         let amount = money(charge.amount.minor(), charge.currency);
-        titles.entry(charge.id).and_modify(|title| title.push_str(&format!(" · {amount}")));
+        titles.entry(charge.id).and_modify(|title| title.extend([" · ", &amount]));
     }
     let main = html! {
         p.crumb { a href=(TEAM) { (page.say(w::TEAM)) } }

@@ -731,7 +731,7 @@ fn timeline_list(page: &Page, timeline: &ChargeTimeline, emails: &ActorEmails) -
 /// The customer, unless another document paid.
 fn paying_customer(page: &Page, charge: &Charge) -> Option<String> {
     let paid = charge.applied_payment.as_ref().and_then(|paid| paid.payer_document);
-    let asked = charge.customer.document.as_ref().and_then(|document| document.tax_id());
+    let asked = charge.customer.document.as_ref().and_then(domain::tax_id::Document::tax_id);
     let is_other = paid.zip(asked).is_some_and(|(paid, asked)| paid != asked);
     charge.customer_name(page.session.user.role).filter(|_| !is_other)
 }

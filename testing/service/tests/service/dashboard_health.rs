@@ -195,7 +195,7 @@ async fn charges_are_listed_by_the_day_of_their_payment_with_what_they_add_up_to
     dispatch(&service.stack).await;
     let refunds = browser.page("/dashboard/refunds").await;
     assert!(!refunds.contains("EUR 2,00"), "{refunds}");
-    let in_euros = browser.page(&refunds.get(Role::Link, "EUR").target()).await;
+    let in_euros = browser.page(refunds.get(Role::Link, "EUR").target()).await;
     assert!(in_euros.contains("EUR 2,00"), "{in_euros}");
     let sized = list("limit=50&status=paid").await;
     let hundred = sized.get(Role::Link, "100");
