@@ -479,11 +479,11 @@ async fn pages_stay_within_their_budgets() {
     let proxy = service.proxy();
     proxy.set_min_latency(Duration::from_millis(100));
     for (path, requests, read_units) in [
-        ("/dashboard", 11, 60.0),
+        ("/dashboard", 12, 60.0),
         ("/dashboard/charges", 6, 60.0),
         ("/dashboard/charges?status=paid", 7, 60.0),
         (next.as_str(), 7, 60.0),
-        ("/dashboard/refunds", 5, 45.0),
+        ("/dashboard/refunds", 6, 45.0),
         ("/dashboard/payouts", 4, 35.0),
         ("/dashboard/settings", 3, 5.0),
         ("/dashboard/wallet", 8, 45.0),
@@ -501,7 +501,7 @@ async fn pages_stay_within_their_budgets() {
         ("/dashboard/events?type=charge.paid", 5, 30.0),
         (event.as_str(), 5, 30.0),
         (delivery.as_str(), 5, 30.0),
-        ("/dashboard/notices", 4, 30.0),
+        ("/dashboard/notices", 5, 30.0),
         ("/dashboard/help", 2, 5.0),
     ] {
         proxy.reset();
