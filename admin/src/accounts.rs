@@ -58,8 +58,9 @@ pub(crate) enum Command {
     },
     /// Suspend an account: its API keys are refused from the next request on
     ///
-    /// Payments, refunds and returns in progress, webhooks and the dashboard go on. Payers can still pay open
-    /// charges. Keys that are issued meanwhile are refused too. Repeating the command changes nothing.
+    /// Payments, refunds and returns in progress and webhooks go on. Payers can still pay open charges until they
+    /// expire. Users of the dashboard can read and contain a leak. Keys that are issued meanwhile are refused too.
+    /// Repeating the command changes nothing.
     Suspend(AccountArguments),
     /// Resume a suspended account: its API keys work from the next request on
     Resume(AccountArguments),

@@ -27,8 +27,8 @@ pub(crate) enum Command {
     /// Searches all accounts and both modes, unless --account and --mode name some.
     Find {
         /// The end-to-end id that the payer's receipt shows (E…), a txid, the id of a charge, payment, refund, MED
-        /// case, event, delivery, endpoint, movement or payout, a CPF or CNPJ, an e-mail address, an amount such as
-        /// 12,90, or an order number
+        /// case, event, delivery, endpoint, movement or payout, a CPF or CNPJ, an e-mail address, a name, an amount
+        /// such as 12,90, or an order number
         query: String,
         /// Search only this account (acc_…)
         #[arg(long)]
