@@ -92,7 +92,7 @@ impl Access<'_> {
                 form.actions method="post" action="/dashboard/language" aria-label=(self.say(w::LANGUAGE)) {
                     (hidden("next", &here))
                     @for each in Language::ALL.into_iter().filter(|each| *each != self.language) {
-                        button.link name="language" value=(each.tag()) lang=(each.tag()) { (each.name()) }
+                        button.quiet name="language" value=(each.tag()) lang=(each.tag()) { (each.name()) }
                     }
                 }
             }

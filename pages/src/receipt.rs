@@ -99,7 +99,7 @@ pub fn receipt(
 
 /// A CNPJ as people write it: `12.345.678/0001-95`.
 fn printed(bare: &str) -> String {
-    let mark = |index| match index {
+    let mark = |index: usize| match index {
         2 | 5 => ".",
         8 => "/",
         12 => "-",
