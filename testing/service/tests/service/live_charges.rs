@@ -9,6 +9,7 @@ use axum::http::Method;
 use bank::{Cents, FaultKind, MedNature, PayRequest, Payer, ReportedTxid};
 use domain::account::terms::MethodTerms;
 use domain::acquirer::{ConnectionSweep, ReportedPix, ReportedPixStatus};
+use domain::calendar::Day;
 use domain::charge::{Charge, IncomingPayment};
 use domain::ids::{ChargeId, ConnectionId, Mode, Scope};
 use domain::payment_method::PaymentMethod;
@@ -80,6 +81,13 @@ impl Live {
         self.service.advance_seconds(seconds).await;
         let end = self.service.stack.clock.now().plus_seconds(-10).unwrap();
         wait_until("the sweep", async || self.sweep_row().await.watermark >= end).await;
+    }
+
+    /// Waits for the daily reconciliation of this day.
+    async fn reconcile_by_schedule(&self) {
+        let today = Day::of(self.service.stack.clock.now());
+        self.service.advance_seconds(86_400).await;
+        wait_until("the day", async || self.sweep_row().await.reconciled == Some(today)).await;
     }
 
     pub(crate) async fn create(&self, key: &str, body: &Value) -> Value {
@@ -332,6 +340,7 @@ async fn a_pix_to_another_key_of_the_merchant_is_not_recorded() {
     let others: Vec<Option<&str>> =
         found.of_other_keys.iter().map(|other| other.end_to_end_id.as_deref()).collect();
     assert_eq!((found.differences, others), (vec![], vec![Some(&*pix)]));
+    live.reconcile_by_schedule().await;
 }
 
 #[tokio::test]
@@ -622,6 +631,7 @@ async fn a_pix_without_key_and_txid_belongs_to_neither_of_two_accounts_at_one_cl
     let kinds: Vec<DifferenceKind> =
         live.reconciled().await.differences.iter().map(|difference| difference.kind).collect();
     assert_eq!(kinds, [DifferenceKind::Unowned]);
+    live.reconcile_by_schedule().await;
 
     let now = live.service.stack.clock.now();
     let pix = bank.read_back(&end_to_end_id.parse().unwrap(), None, (now, now)).await.unwrap().unwrap();
