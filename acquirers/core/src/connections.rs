@@ -307,6 +307,20 @@ impl Connections {
         Ok(self.cached(account, id).await?.connection)
     }
 
+    /// Returns a connection with the credentials of the first of its accounts that has any. If an account moved it to
+    /// another base URL than the others, the connection at each base URL.
+    pub async fn of_accounts(&self, accounts: &[AccountId], id: ConnectionId) -> Vec<Connection> {
+        let mut found: Vec<Connection> = Vec::new();
+        for account in accounts {
+            match self.at(*account, Some(id)).await {
+                Ok(same) if found.iter().any(|other| other.base_url() == same.base_url()) => {}
+                Ok(connection) => found.push(connection),
+                Err(error) => tracing::warn!(%error, "an account's credentials can't be used"),
+            }
+        }
+        found
+    }
+
     async fn cached(&self, account: AccountId, id: ConnectionId) -> Result<Cached, AcquirerError> {
         let span = tracing::Span::current();
         span.record("account", display(account));

@@ -70,7 +70,7 @@ impl AcquirerWorker {
         else {
             return Ok(());
         };
-        let connections = self.connections_of(&sweep).await;
+        let connections = self.connections.of_accounts(&sweep.accounts, sweep.connection).await;
         let banks: Vec<(&Connection, &PixBank)> =
             connections.iter().filter_map(|each| Some((each, each.as_pix()?))).collect();
         let outcome = match connections.first() {
@@ -213,20 +213,6 @@ impl AcquirerWorker {
     /// Continues a sweep in another run of the function.
     async fn sweep_on(&self, connection: ConnectionId) -> WorkResult<()> {
         Ok(self.queue.send_later(&AcquirerMessage::Sweep(connection), Duration::ZERO).await?)
-    }
-
-    /// Returns the bank with the credentials of the first account that has any. If an account moved the connection
-    /// to another base URL than the others, the bank at each base URL.
-    async fn connections_of(&self, sweep: &ConnectionSweep) -> Vec<Connection> {
-        let mut found: Vec<Connection> = Vec::new();
-        for account in &sweep.accounts {
-            match self.connections.at(*account, Some(sweep.connection)).await {
-                Ok(same) if found.iter().any(|other| other.base_url() == same.base_url()) => {}
-                Ok(connection) => found.push(connection),
-                Err(error) => tracing::warn!(%error, "an account's credentials can't be used for a sweep"),
-            }
-        }
-        found
     }
 
     /// Reads all returned Pix of the last [`RETURNS_SECONDS`], because a devolução may be much later than its

@@ -83,9 +83,9 @@ impl Acquirers {
     async fn reconcile_day(&self, sweep: &ConnectionSweep, day: Day) -> WorkResult<usize> {
         let ConnectionSweep { connection, accounts, .. } = sweep;
         let now = self.clock.now();
-        let account = accounts.first().ok_or(WorkError::Missing("no account uses the connection"))?;
-        let at = self.reconciler.connections().at(*account, Some(*connection)).await?;
-        let found = self.reconciler.reconcile(&at, (day, false), now).await?;
+        let usable = self.reconciler.connections().of_accounts(accounts, *connection).await;
+        let at = usable.first().ok_or(WorkError::Missing("no account has credentials for the connection"))?;
+        let found = self.reconciler.reconcile(at, (day, false), now).await?;
         let differences = found.differences();
         if differences > 0 {
             let first = found.first_differences(DESCRIBED_DIFFERENCES);
