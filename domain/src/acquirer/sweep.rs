@@ -41,9 +41,6 @@ pub struct ConnectionSweep {
     /// sweep for returns. A sweep reads a period that is so much longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offsets: Option<(i64, i64)>,
-    /// The last day that was reconciled automatically.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reconciled: Option<Day>,
     pub version: u64,
 }
 
@@ -63,7 +60,6 @@ impl ConnectionSweep {
             failing_since: None,
             is_reported: false,
             clock_offsets: None,
-            reconciled: None,
             version: 1,
         }
     }
@@ -98,11 +94,17 @@ impl ConnectionSweep {
         Self { watermark, next_at, failing_since: None, is_reported: false, ..self.next_version() }
     }
 
+    /// The row of the last day that was reconciled automatically. It is apart from the sweep's, so that neither work
+    /// conflicts with the other.
+    pub fn reconciled_key(connection: ConnectionId) -> Key {
+        Key { sk: "reconciled".to_owned(), ..Self::key_of(connection) }
+    }
+
     /// Returns the days to reconcile up to yesterday: those since the last one, or since the connection exists, but at
     /// most the newest `most`.
-    pub fn days_to_reconcile(&self, most: u64, now: Timestamp) -> Vec<Day> {
+    pub fn days_to_reconcile(&self, last: Option<Day>, most: u64, now: Timestamp) -> Vec<Day> {
         let today = Day::of(now);
-        let first = self.reconciled.map_or(Day::of(self.created_at), |last| last.plus_days(1));
+        let first = last.map_or(Day::of(self.created_at), |last| last.plus_days(1));
         let days = first.max(today.minus_days(most)).days_until(today);
         (1..=days).rev().map(|before| today.minus_days(before)).collect()
     }
@@ -135,16 +137,16 @@ mod tests {
         let connection = ConnectionId::derive("pix", "https://pix.example.com/v2", "loja");
         let created_at = at("2026-11-22T12:00:00Z");
         let new = ConnectionSweep::new(connection, AccountId::new([1; 10]), created_at);
-        let days = |sweep: &ConnectionSweep, now: &str| -> Vec<String> {
-            sweep.days_to_reconcile(3, at(now)).iter().map(ToString::to_string).collect()
+        let days = |last: Option<Day>, now: &str| -> Vec<String> {
+            new.days_to_reconcile(last, 3, at(now)).iter().map(ToString::to_string).collect()
         };
-        assert_eq!(days(&new, "2026-11-23T02:59:59Z"), [""; 0]);
-        assert_eq!(days(&new, "2026-11-23T03:00:00Z"), ["2026-11-22"]);
-        assert_eq!(days(&new, "2026-11-24T06:00:00Z"), ["2026-11-22", "2026-11-23"]);
-        let later = ConnectionSweep { reconciled: Some("2026-11-23".parse().unwrap()), ..new.clone() };
-        assert_eq!(days(&later, "2026-11-24T06:00:00Z"), [""; 0]);
-        assert_eq!(days(&later, "2026-11-20T06:00:00Z"), [""; 0]);
-        assert_eq!(days(&new, "2026-12-24T06:00:00Z"), ["2026-12-21", "2026-12-22", "2026-12-23"]);
+        assert_eq!(days(None, "2026-11-23T02:59:59Z"), [""; 0]);
+        assert_eq!(days(None, "2026-11-23T03:00:00Z"), ["2026-11-22"]);
+        assert_eq!(days(None, "2026-11-24T06:00:00Z"), ["2026-11-22", "2026-11-23"]);
+        let last = Some("2026-11-23".parse().unwrap());
+        assert_eq!(days(last, "2026-11-24T06:00:00Z"), [""; 0]);
+        assert_eq!(days(last, "2026-11-20T06:00:00Z"), [""; 0]);
+        assert_eq!(days(None, "2026-12-24T06:00:00Z"), ["2026-12-21", "2026-12-22", "2026-12-23"]);
     }
 
     #[test]

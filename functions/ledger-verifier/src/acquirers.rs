@@ -10,7 +10,7 @@ use domain::calendar::Day;
 use domain::ids::ConnectionId;
 use services::reconciliation::Reconciler;
 use shared::clock::Clock;
-use shared::store::{Store, Write};
+use shared::store::Store;
 use shared::{WorkError, WorkResult, concurrently, metrics};
 use tokio::time::{Instant, timeout_at};
 
@@ -25,7 +25,6 @@ const DESCRIBED_DIFFERENCES: usize = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Acquirers {
-    store: Store,
     settings: AccountAcquirers,
     reconciler: Reconciler,
     clock: Clock,
@@ -33,8 +32,8 @@ pub(crate) struct Acquirers {
 
 impl Acquirers {
     pub(crate) fn new(store: Store, settings: AccountAcquirers, clock: Clock) -> Self {
-        let reconciler = Reconciler::new(store.clone(), settings.clone(), clock.clone());
-        Self { store, settings, reconciler, clock }
+        let reconciler = Reconciler::new(store, settings.clone(), clock.clone());
+        Self { settings, reconciler, clock }
     }
 
     /// Reconciles all connections of the accounts, also retired ones, until `deadline`. No failure ends it.
@@ -62,9 +61,16 @@ impl Acquirers {
 
     /// Returns the number of differences. `None`: a day could not be compared.
     async fn reconcile_days(&self, sweep: &ConnectionSweep, deadline: Instant) -> Option<usize> {
+        let (connection, accounts) = (sweep.connection, &sweep.accounts);
+        let last = match self.reconciler.last_day(connection).await {
+            Ok(last) => last,
+            Err(error) => {
+                tracing::warn!(%connection, ?accounts, %error, "the last reconciled day can't be read");
+                return None;
+            }
+        };
         let mut differences: usize = 0;
-        for day in sweep.days_to_reconcile(MOST_DAYS, self.clock.now()) {
-            let (connection, accounts) = (sweep.connection, &sweep.accounts);
+        for day in sweep.days_to_reconcile(last, MOST_DAYS, self.clock.now()) {
             match timeout_at(deadline, Box::pin(self.reconcile_day(sweep, day))).await {
                 Ok(Ok(found)) => differences = differences.saturating_add(found),
                 Ok(Err(error)) => {
@@ -91,17 +97,7 @@ impl Acquirers {
             let first = found.first_differences(DESCRIBED_DIFFERENCES);
             tracing::warn!(%connection, ?accounts, %day, differences, first, "an acquirer's day differs from the records");
         }
-        let mut update = self.store.start_update("a sweep");
-        loop {
-            let Some(sweep) =
-                self.store.get::<ConnectionSweep>(&ConnectionSweep::key_of(*connection)).await?
-            else {
-                return Ok(differences);
-            };
-            let next = ConnectionSweep { reconciled: Some(day), ..sweep.next_version() };
-            if update.commit(vec![Write::replace(&next, sweep.version)?]).await? {
-                return Ok(differences);
-            }
-        }
+        self.reconciler.keep_last_day(*connection, day).await?;
+        Ok(differences)
     }
 }

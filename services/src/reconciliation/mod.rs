@@ -13,10 +13,10 @@ use domain::calendar::Day;
 use domain::ids::{AccountId, ConnectionId, Mode, Scope};
 use domain::time::Timestamp;
 use domain::work::WorkFailure;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shared::WorkError;
 use shared::clock::Clock;
-use shared::store::{Result, Store, StoreError};
+use shared::store::{Result, RowUpdate, Store, StoreError, number};
 
 use crate::{BankPayments, RemoteCharges};
 use movements::MovementReconciliation;
@@ -57,6 +57,14 @@ impl WorkFailure for ReconciliationError {
     }
 }
 
+#[derive(Deserialize)]
+struct LastDay {
+    /// [`Day::number`]
+    day: i64,
+}
+
+const LAST_DAY: &str = "day";
+
 #[derive(Clone, Debug)]
 pub struct Reconciler {
     store: Store,
@@ -78,6 +86,17 @@ impl Reconciler {
 
     pub fn connections(&self) -> &Connections {
         &self.connections
+    }
+
+    /// The last day of a connection that was reconciled automatically.
+    pub async fn last_day(&self, connection: ConnectionId) -> Result<Option<Day>> {
+        let row = self.store.get::<LastDay>(&ConnectionSweep::reconciled_key(connection)).await?;
+        Ok(row.and_then(|row| Day::from_number(row.day)))
+    }
+
+    pub async fn keep_last_day(&self, connection: ConnectionId, day: Day) -> Result<()> {
+        let row = RowUpdate::of(ConnectionSweep::reconciled_key(connection));
+        row.set(LAST_DAY, number(day.number())).run(&self.store).await.map(drop)
     }
 
     /// Compares a day. With `apply`, first records what the acquirer lists and the records lack. After an error nothing

@@ -17,6 +17,7 @@ use domain::wallet::ReturnStatus;
 use faults::proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
+use services::reconciliation::Reconciler;
 use services::reconciliation::pix::DifferenceKind;
 use services::{BankPayments, PixHint, Receipts};
 use shared::store::{CommitOutcome, Write};
@@ -87,7 +88,13 @@ impl Live {
     async fn reconcile_by_schedule(&self) {
         let today = Day::of(self.service.stack.clock.now());
         self.service.advance_seconds(86_400).await;
-        wait_until("the day", async || self.sweep_row().await.reconciled == Some(today)).await;
+        wait_until("the day", async || self.last_reconciled().await == Some(today)).await;
+    }
+
+    pub(crate) async fn last_reconciled(&self) -> Option<Day> {
+        let service = &self.service;
+        let reconciler = Reconciler::new(service.store(), service.acquirers(), service.stack.clock.clone());
+        reconciler.last_day(service.bank().await.acquirer.connection).await.unwrap()
     }
 
     pub(crate) async fn create(&self, key: &str, body: &Value) -> Value {
