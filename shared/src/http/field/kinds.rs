@@ -228,7 +228,9 @@ impl<T> Parsed<T> {
     }
 
     fn check(&self, text: &str) -> Result<T, Failures> {
-        (self.parse)(text).ok_or_else(|| (self.mistake)(text).unwrap_or(self.rule).into())
+        let (min, max) = self.chars;
+        let parsed = (min..=max).contains(&text.chars().count()).then(|| (self.parse)(text)).flatten();
+        parsed.ok_or_else(|| (self.mistake)(text).unwrap_or(self.rule).into())
     }
 }
 
