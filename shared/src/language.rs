@@ -27,7 +27,7 @@ pub enum Language {
 }
 
 /// A text in each language. `{}` marks where [`Language::fill`] puts a value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Word {
     pub pt: &'static str,
     pub en: &'static str,

@@ -37,9 +37,7 @@ use crate::fields::rule;
 use crate::received::{self, Totals};
 use crate::reports;
 use crate::states::{BackWords, State as _, all, charge_tag, short_tag};
-use crate::translations::{
-    SAYS_PAYS, SAYS_RECEIVED, details_of, failure_reason, refund_failure, refund_reason, sentence, words_of,
-};
+use crate::translations::{details_of, failure_reason, refund_failure, refund_reason, sentence, words_of};
 use crate::visit::{Page, Visitor};
 use crate::webhooks::{pretty, resend_button};
 use crate::words as w;
@@ -691,7 +689,7 @@ fn metadata(page: &Page, charge: &Charge) -> Markup {
 
 /// The steps in sentences, newest first, and the technical ones folded.
 fn timeline_list(page: &Page, timeline: &ChargeTimeline, emails: &ActorEmails) -> Markup {
-    let said = |entry: &&TimelineEntry| sentence(timeline, entry).is_some();
+    let said = |entry: &&TimelineEntry| sentence(page.language, timeline, entry, None).is_some();
     let (steps, technical): (Vec<_>, Vec<_>) = timeline.merchants_entries().rev().partition(said);
     let requests: Vec<_> =
         steps.iter().filter_map(|entry| Some((*entry, entry.request_id.as_deref()?))).collect();
@@ -738,15 +736,9 @@ fn paying_customer(page: &Page, charge: &Charge) -> Option<String> {
 
 /// A step as a sentence; that of a dispute leads to it.
 fn step(page: &Page, timeline: &ChargeTimeline, entry: &TimelineEntry) -> Markup {
-    let Some((words, state)) = sentence(timeline, entry) else { return html! {} };
-    let amount = money(entry.amount.unwrap_or_default(), timeline.charge.currency);
-    let method = page.say(w::of_method(timeline.charge.method()));
-    let text = match paying_customer(page, &timeline.charge) {
-        Some(name) if words.pt == SAYS_RECEIVED.pt => {
-            page.language.fill(SAYS_PAYS, &[&name, &amount, method])
-        }
-        _ => page.language.fill(words, &[&amount, method]),
-    };
+    let payer = paying_customer(page, &timeline.charge);
+    let said = sentence(page.language, timeline, entry, payer.as_deref());
+    let Some((text, state)) = said else { return html! {} };
     html! {
         @match (&entry.fact, &entry.id) {
             (TimelineFact::Case(..), Some(id)) => a href={ "/dashboard/disputes/" (id) } { (text) },

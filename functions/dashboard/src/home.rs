@@ -86,6 +86,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
             Ok((days?, wallet?, cases, charges, endpoints?, notices, sales?.items))
         })
         .await?;
+    let titles = titles(&page, &charges);
     let is_new = sales.is_empty() && days.iter().all(|row| row.sums.get(Counter::Created) == 0);
     let main = html! {
         div.head {
@@ -93,7 +94,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
             @if page.may(Need::Member) { p { a.btn href="/dashboard/charges/new" { (Icon::Plus) (page.say(w::NEW_CHARGE)) } } }
         }
         div #now data-refresh=(REFRESH_SECONDS) {
-            (alerts(&page, (&cases, &titles(&page, &charges)), &endpoints))
+            (alerts(&page, (&cases, &titles), &endpoints))
             div.grid {
                 (today(&page, &days, window.today, counted_to))
                 (balance(&page, &wallet)?)
@@ -105,7 +106,7 @@ pub(crate) async fn home(visitor: Visitor) -> Result<Response> {
             }
             @if !notices.is_empty() {
                 section.card {
-                    (notices_table(&page, &notices, &titles(&page, &charges)))
+                    (notices_table(&page, &notices, &titles))
                     p { a href=(NOTICES) { (page.say(w::NOTICES)) } }
                 }
             }

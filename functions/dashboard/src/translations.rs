@@ -20,7 +20,7 @@ use crate::money::movement_of;
 use crate::states::{BackWords, State, of_charge};
 use crate::words as w;
 
-pages::words! { pub(crate),
+pages::words! { ,
     ACCEPTED = "Aceito", "Accepted", "Aceptado";
     OPENED = "Aberta", "Opened", "Abierta";
     UNCONFIRMED = "Aberta, a confirmar", "Opened, not confirmed yet", "Abierta, por confirmar";
@@ -269,12 +269,14 @@ pub(crate) fn words_of(charge: &Charge, entry: &TimelineEntry) -> (Word, Option<
     }
 }
 
-/// A step of a charge for people, with its state if that can change. `{}` is the amount, the second one the method.
-/// `None`: the step is technical, or another one says the same.
+/// A step of a charge for people, with its state if that can change. `payer`: who paid it, if that is known. `None`: the
+/// step is technical, or another one says the same.
 pub(crate) fn sentence(
+    language: Language,
     timeline: &ChargeTimeline,
     entry: &TimelineEntry,
-) -> Option<(Word, Option<(Tone, Word)>)> {
+    payer: Option<&str>,
+) -> Option<(String, Option<(Tone, Word)>)> {
     use TransactionStatus::{Approved, Cancelled, Expired, Paid, Refused};
     let is_card = timeline.charge.method() == PaymentMethod::CreditCard;
     let by_method = |card, other| Some(if is_card { card } else { other });
@@ -317,7 +319,13 @@ pub(crate) fn sentence(
         | TimelineFact::Event(_)
         | TimelineFact::Delivery(_) => None,
     };
-    words.map(|words| (words, state))
+    let amount = money(entry.amount.unwrap_or_default(), timeline.charge.currency);
+    let method = language.say(pages::words::of_method(timeline.charge.method()));
+    let text = match (words?, payer) {
+        (SAYS_RECEIVED, Some(payer)) => language.fill(SAYS_PAYS, &[payer, &amount, method]),
+        (words, _) => language.fill(words, &[&amount, method]),
+    };
+    Some((text, state))
 }
 
 /// What is known beside the state, in words. `None`: the state says it.
