@@ -341,6 +341,12 @@ fn history(moves: &[Move]) -> Vec<Snapshot> {
     history
 }
 
+/// A charge of which nothing else is recorded.
+fn charge_alone<'a>(charge: &'a Charge, terms: &'a Terms) -> Known<'a> {
+    let (payments, refunds, cases, fees_elsewhere) = (&[], &[], &[], MinorUnits::ZERO);
+    Known { charge, payments, refunds, cases, fees_elsewhere, terms, closing: None }
+}
+
 proptest! {
     /// An older snapshot undoes nothing, a repeated one changes nothing, and a missing one is not missed.
     #[test]
@@ -466,16 +472,8 @@ fn the_method_in_progress_decides_whether_the_charge_is_processed() {
         let states = legs.iter().map(|(_, state)| state.clone());
         let state = states.max_by_key(RemoteState::rank).unwrap();
         let legs = if legs.len() > 1 { legs.to_vec() } else { Vec::new() };
-        let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
-        let known = Known {
-            charge,
-            payments,
-            refunds,
-            cases,
-            fees_elsewhere: MinorUnits::ZERO,
-            terms,
-            closing: None,
-        };
+        let terms = Terms::default();
+        let known = charge_alone(charge, &terms);
         next_step(&known, &Snapshot { state, is_authenticating, legs, ..open() }, at(now))
     };
     let command = |command| Some(Step::Charge(Box::new(command)));
@@ -524,16 +522,8 @@ fn the_method_in_progress_decides_whether_the_charge_is_processed() {
 fn a_charge_that_was_closed_here_ends_as_its_closer_wanted() {
     let charge = World::new().charge;
     let step = |state, closing| {
-        let (payments, refunds, cases, terms) = (&[], &[], &[], &Terms::default());
-        let known = Known {
-            charge: &charge,
-            payments,
-            refunds,
-            cases,
-            fees_elsewhere: MinorUnits::ZERO,
-            terms,
-            closing,
-        };
+        let terms = Terms::default();
+        let known = Known { closing, ..charge_alone(&charge, &terms) };
         next_step(&known, &Snapshot { state, ..open() }, charge.expires_at())
     };
     let command = |command| Some(Step::Charge(Box::new(command)));
@@ -606,15 +596,8 @@ fn what_no_step_can_make_right_is_reported() {
     let id = dispute(None).case_of(charge.id);
     let opened = MedCase::open(id, &ended.charge, &notification, now).unwrap();
     let won = opened.case.decided(&opened.charge, Decision::Merchant, now).unwrap().unwrap();
-    let known = Known {
-        fees_elsewhere: MinorUnits::ZERO,
-        charge: &won.charge,
-        payments: &[],
-        refunds: &[ended.refund],
-        cases: &[won.case],
-        terms: &Terms::default(),
-        closing: None,
-    };
+    let terms = Terms::default();
+    let known = Known { refunds: &[ended.refund], cases: &[won.case], ..charge_alone(&won.charge, &terms) };
     let failed = Snapshot { refunds: vec![remote(RefundOutcome::Failed, None)], ..open() };
     let came_back = Some(Step::RefundCameBack(remote(RefundOutcome::Failed, None)));
     assert_eq!(next_step(&known, &failed, now), came_back);
@@ -652,16 +635,8 @@ fn a_second_refund_with_one_name_is_one_that_was_made_there() {
     let snapshot = Snapshot { refunds: vec![remote("re1"), remote("re2")], ..open() };
     let second = made_there(&step.charge, there("re2"));
     let next = |refunds: &[Refund]| {
-        let (payments, cases, terms) = (&[], &[], &Terms::default());
-        let known = Known {
-            charge: &step.charge,
-            payments,
-            refunds,
-            cases,
-            fees_elsewhere: MinorUnits::ZERO,
-            terms,
-            closing: None,
-        };
+        let terms = Terms::default();
+        let known = Known { refunds, ..charge_alone(&step.charge, &terms) };
         next_step(&known, &snapshot, now)
     };
     assert_eq!(next(std::slice::from_ref(&ours)), Some(Step::RefundMadeThere(remote("re2"))));
