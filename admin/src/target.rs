@@ -319,7 +319,7 @@ impl Stack {
     }
 
     /// Sets an acquirer whose credentials were tried. In an emergency, the same change must succeed as a dry run before
-    /// the others are paged, so that a mistyped command pages nobody.
+    /// the other operators are paged, so that a mistyped command sends no page.
     pub(crate) async fn set_acquirer(
         &self,
         account: AccountId,

@@ -1,5 +1,5 @@
-//! Rows by which a charge is found by its order number, its payment link, or its customer's e-mail address or name. A row's key has a keyed
-//! hash of the value: neither the table nor a stream record has a second copy of personal data.
+//! Rows by which a charge is found by its order number, its payment link, or its customer's e-mail address or name. A
+//! row's key has a keyed hash of the value: neither the table nor a stream record has a second copy of personal data.
 
 use serde::Serialize;
 

@@ -66,9 +66,9 @@ pub(crate) async fn show(
 }
 
 /// 303 to the acquirer's page while the charge can be paid there and no payment awaits its confirmation, else to the
-/// checkout page. With `back`, the payer
-/// comes from the acquirer's page, and goes on to `metadata.returnUrl` or to the checkout page. `back` has the time of
-/// the return, once it is known: then the checkout page looks again. `cancelled`: the payer gave up there.
+/// checkout page. With `back`, the payer comes from the acquirer's page, and goes on to `metadata.returnUrl` or to the
+/// checkout page. `back` has the time of the return, once it is known: then the checkout page looks again. `cancelled`:
+/// the payer gave up there.
 async fn live(app: &App, charge: &Charge, request: &RequestContext, now: Timestamp) -> Response {
     let card = charge.artefacts.card.as_ref();
     let checkout = format!("../{}", charge.id.raw());

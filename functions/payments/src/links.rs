@@ -106,15 +106,12 @@ async fn create_by_form(member: MemberForm) -> Result<Response> {
     let created = async {
         let text = |name| form.text(name);
         let amount = |name| text(name).map(|typed| minor_units(typed, Currency::BRL)).transpose();
-        let mut request = json!({
+        let request = json!({
             "amount": amount("amount")?, "min_amount": amount("min_amount")?, "max_amount": amount("max_amount")?,
             "payment_methods": form.texts("methods").collect::<Vec<_>>(),
             "description": text("description"), "expires_at": text("expires_at"),
             "max_payments": max_payments(form), "ask": asked(form),
         });
-        if let Some(fields) = request.as_object_mut() {
-            fields.retain(|_, value| !value.is_null());
-        }
         let request = NewPaymentLink::parse(&body(request)?, *now)?;
         // Keys of members and of programs are apart.
         let key = format!("{} {}", caller.by, text("idempotency_key").unwrap_or_default());

@@ -145,8 +145,7 @@ const VALID_PAYER: [(&str, &str); 8] = [
 pub(crate) fn check_charges(app: &App, link: &PaymentLink) -> Result<()> {
     let amount = link.amount.range().0.decimal(link.currency.exponent());
     let typed = VALID_PAYER.into_iter().chain([("amount", &*amount)]);
-    let form =
-        typed.fold(Query::parse(None), |form, (name, value)| Query::parse(Some(&form.with(name, value))));
+    let form = typed.fold(Query::parse(None), |form, (name, value)| form.set(name, value));
     let request = request(link, &form)?;
     NewPayment::parse(&request, &app.address_policy, link.scope.mode).map(drop)
 }

@@ -54,17 +54,17 @@ impl Encoder for Sheet {
                     sheet.write_string(row, column, text)?;
                 }
             }
-            let mut note_column = FIRST_SUM;
+            let mut column = FIRST_SUM;
             for minor in sums(line, &self.report) {
                 if let Some(minor) = minor {
                     // A cell has a double: the one nearest to the amount.
                     let number: f64 = money(minor, &self.report).decimal().parse().unwrap_or_default();
-                    sheet.write_number_with_format(row, note_column, number, &self.sum)?;
+                    sheet.write_number_with_format(row, column, number, &self.sum)?;
                 }
-                note_column = note_column.saturating_add(1);
+                column = column.saturating_add(1);
             }
             if let Some(note) = &line.note {
-                sheet.write_string(row, note_column, note)?;
+                sheet.write_string(row, column, note)?;
             }
             self.next = row.saturating_add(1);
         }
